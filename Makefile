@@ -1,0 +1,76 @@
+# make build | demo | check | bench | install | format | fuzz | clean.  BUILD=dir and CC=clang choose another build.
+CC      ?= gcc
+BUILD   ?= build
+PREFIX  ?= /usr/local
+CFLAGS  ?= -O3 -g
+ARCH    := $(shell uname -m)
+WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
+ALL     := -std=c17 $(WARN) -ffp-contract=off -fno-math-errno -fno-trapping-math -fPIC -pthread -D_GNU_SOURCE -Iinclude -Isrc
+ALL     += -DCADRE_PREFIX='"$(PREFIX)"' $(SANITIZE) $(DEFINES)
+LIBS    := -lpcre2-8 -lutf8proc -lm -pthread $(SANITIZE)
+
+SRC     := $(wildcard src/*/*.c src/*/*/*.c)
+ifneq ($(ARCH),x86_64)
+SRC     := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c,$(SRC))
+endif
+OBJ     := $(SRC:%.c=$(BUILD)/%.o)
+CMD     := $(wildcard cmd/*.c)
+CMDOBJ  := $(CMD:%.c=$(BUILD)/%.o)
+TEST    := $(wildcard tests/base/*.c tests/op/*.c tests/dev/*.c tests/plan/*.c tests/moe/*.c tests/model/*.c tests/cmd/*.c)
+TESTBIN := $(TEST:tests/%.c=$(BUILD)/tests/%)
+FUZZ    := $(wildcard tests/fuzz/*.c)
+
+.PHONY: build demo check test bench install format lint fuzz clean setup
+.SECONDARY:
+build: $(BUILD)/cadre $(BUILD)/libcadre.a
+
+%_avx2.o:       ISA := -mavx2 -mfma -mf16c
+%_avx512.o:     ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512
+%_avx512bf16.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma -mf16c -mprefer-vector-width=512
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL) $(CFLAGS) $(ISA) -MMD -MP -c $< -o $@
+
+$(BUILD)/libcadre.a: $(OBJ)
+	@rm -f $@
+	ar rcs $@ $(OBJ)
+
+$(BUILD)/cadre: $(CMDOBJ) $(BUILD)/libcadre.a
+	$(CC) $(CMDOBJ) $(BUILD)/libcadre.a $(LIBS) -o $@
+
+# Tests see internals, and run with assertions on when the build defines CADRE_CHECKS.
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libcadre.a
+	$(CC) $< $(BUILD)/libcadre.a -lcmocka $(LIBS) -ldl -o $@
+
+$(BUILD)/fuzz/%: tests/fuzz/%.c $(BUILD)/libcadre.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL) $(CFLAGS) -fsanitize=fuzzer $< $(BUILD)/libcadre.a $(LIBS) -o $@
+
+setup:
+	@sh tools/setup.sh
+
+demo: setup
+	@$(MAKE) --no-print-directory -j$$(nproc) build >/dev/null
+	$(BUILD)/cadre run --stats
+
+check: setup
+	@$(MAKE) --no-print-directory -j$$(nproc) test BUILD=$(BUILD)/check DEFINES=-DCADRE_CHECKS
+
+test: build $(TESTBIN)
+	@sh tests/run.sh $(BUILD)
+
+install: build
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/cadre/demo
+	install -m755 $(BUILD)/cadre $(DESTDIR)$(PREFIX)/bin/cadre
+	install -m644 $(BUILD)/libcadre.a $(DESTDIR)$(PREFIX)/lib/libcadre.a
+	install -m644 include/cadre.h $(DESTDIR)$(PREFIX)/include/cadre.h
+	install -m644 models/demo/* $(DESTDIR)$(PREFIX)/share/cadre/demo/
+
+format:
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+clean:
+	rm -rf $(BUILD)
+
+-include $(OBJ:.o=.d) $(CMDOBJ:.o=.d) $(TESTBIN:=.d)

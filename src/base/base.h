@@ -1,0 +1,20 @@
+/* base.h: what every room may use: errors, memory, files, threads, clocks, random numbers, JSON, UTF-8, mathematics.
+ * Neighbours include this header alone; the others in this folder are its chapters. */
+#ifndef CADRE_BASE_H
+#define CADRE_BASE_H
+#include "cadre.h"
+
+#include "clock.h"
+#include "err.h"
+#include "fault.h"
+#include "file.h"
+#include "json.h"
+#include "log.h"
+#include "math.h"
+#include "mem.h"
+#include "pool.h"
+#include "rand.h"
+#include "sha.h"
+#include "switch.h"
+#include "utf8.h"
+#endif

@@ -1,0 +1,32 @@
+/* file.h: the only place that opens files. Paths are bytes; every failure names the path. */
+#ifndef CADRE_BASE_FILE_H
+#define CADRE_BASE_FILE_H
+#include "cadre.h"
+
+typedef struct file_map {
+    const unsigned char *data;
+    size_t size;
+} file_map;
+
+/* Maps a regular file for reading; a directory, FIFO or device is an IO error. An empty file maps to {non-NULL, 0}. */
+cadre_err file_open_map(const char *path, file_map *map, cadre_fail *why);
+void file_close_map(file_map *map);
+/* Tells the kernel that these bytes won't be read again (pages are dropped) or soon will be (read ahead). */
+void file_map_done(const file_map *map, size_t offset, size_t len);
+void file_map_soon(const file_map *map, size_t offset, size_t len);
+
+/* Whole file into mem_new memory with a terminating 0 that *len does not count; more than `limit` bytes is an error. */
+cadre_err file_read(const char *path, size_t limit, char **text, size_t *len, cadre_fail *why);
+/* Standard input to its end, same terms. */
+cadre_err file_read_stdin(size_t limit, char **text, size_t *len, cadre_fail *why);
+/* Writes to a temporary name beside path, syncs, renames: path is old or whole, never half. */
+cadre_err file_write(const char *path, const void *data, size_t len, cadre_fail *why);
+/* Appends a whole record in one write; makes the file. */
+cadre_err file_append(const char *path, const void *data, size_t len, cadre_fail *why);
+bool file_exists(const char *path);
+bool file_is_dir(const char *path);
+/* dir + "/" + name into out; false if it does not fit. */
+bool file_join(char *out, size_t size, const char *dir, const char *name);
+/* The folder that holds the running executable, for finding what was installed beside it. */
+cadre_err file_program_dir(char *out, size_t size, cadre_fail *why);
+#endif

@@ -1,0 +1,39 @@
+/* switch.h: the registry of switches (law L4). Each is one line here; knobs of kernels are added by plan.
+ * Parsing, range checks and the list for `doctor --switches` follow from the lines. */
+#ifndef CADRE_BASE_SWITCH_H
+#define CADRE_BASE_SWITCH_H
+#include "cadre.h"
+#include "fault.h"
+
+/* X(id, "name", default, low, high, "what it does; what the default restores") */
+#define CADRE_SWITCHES(X)                                                                                              \
+    X(ISA, "isa", 9, 0, 9, "highest kernel set: 0 ref, 1 avx2, 2 avx512, 3 avx512bf16, 9 whatever the CPU has")        \
+    X(PIN, "pin", 1, 0, 1, "pin worker threads to CPUs")                                                               \
+    X(SPIN, "spin", 2000, 0, 1000000, "microseconds a worker spins before it sleeps between runs")                     \
+    X(HUGE_PAGES, "huge_pages", 1, 0, 1, "ask for huge pages for weights and caches")                                  \
+    X(PLANT, "plant", 0, 0, FAULT_COUNT - 1, "plant one fault (src/base/fault.h) to prove that a check finds it")      \
+    X(POISON, "poison", 0, 0, 1, "fill scratch with NaN patterns between uses")
+
+typedef enum switch_id {
+#define X(id, name, def, lo, hi, what) SWITCH_##id,
+    CADRE_SWITCHES(X)
+#undef X
+        SWITCH_COUNT
+} switch_id;
+
+long switch_get(switch_id id);
+
+/* One integer setting of any registry: base's own, or a kernel knob. */
+typedef struct switch_def {
+    const char *name;
+    long def, low, high;
+    const char *what;
+} switch_def;
+extern const switch_def switch_defs[SWITCH_COUNT];
+
+/* "name=value" against a registry: *index and *value on success. RANGE names the switch and its legal range;
+ * an unknown name is RANGE too, with *index = -1. For isa the names of the sets are accepted beside the numbers. */
+cadre_err switch_parse(const switch_def *defs, int count, const char *assignment, int *index, long *value,
+                       cadre_fail *why);
+void switch_set(switch_id id, long value);
+#endif

@@ -1,0 +1,37 @@
+/* dev.h: where work runs. Today one device, the CPU: its features, its team of threads, its measured ceilings. */
+#ifndef CADRE_DEV_H
+#define CADRE_DEV_H
+#include "base/base.h"
+
+/* Feature bits of x86-64 that kernels may ask for; a feature counts only when the OS saves its registers. */
+typedef enum dev_feature {
+    DEV_AVX2_FMA = 1,   /* AVX2, FMA, F16C */
+    DEV_AVX512 = 2,     /* F, BW, DQ, VL */
+    DEV_AVX512BF16 = 4, /* the above and AVX512_BF16 */
+} dev_feature;
+
+struct cadre_device {
+    pool *threads;
+    unsigned features; /* what the CPU has, before switch isa */
+    int isa;           /* level in use: 0 ref, 1 avx2, 2 avx512, 3 avx512bf16 (op_isa) */
+    long l1d, l2, l3;  /* bytes, 0 if unknown */
+    char cpu[64];      /* brand */
+    char name[160];
+};
+
+/* What the CPU has, without switches. */
+unsigned dev_features(void);
+/* Bytes of memory this process may still use: the least of free memory and the container's limit. */
+uint64_t dev_memory_available(void);
+
+/* Measured ceilings, best of `repeats` passes of the best of a fixed list of read kernels over `bytes` of memory. */
+typedef struct dev_ceiling {
+    double read_gbps;    /* all threads */
+    double read1_gbps;   /* one thread */
+    double fma_gflops;   /* fp32 FMA, all threads, widest vectors in use */
+    double bf16_gflops;  /* bf16 pair products, 0 without the instruction */
+} dev_ceiling;
+/* Read ceiling alone: cheap enough to probe before and after each arm. buffer: touched, random, >= 4x the last cache. */
+double dev_read_gbps(cadre_device *device, const void *buffer, size_t bytes, int repeats);
+cadre_err dev_measure(cadre_device *device, size_t bytes, int repeats, dev_ceiling *out, cadre_fail *why);
+#endif

@@ -1,0 +1,130 @@
+/* model.h: from a Hugging Face folder to logits.
+ *
+ *   folder -> safetensors (names -> mapped bytes) + config (numbers) -> arch (which tensor is what) -> layers, packed
+ *   ids -> embedding -> layers (norm, attention, norm, MoE) -> norm -> head -> logits
+ */
+#ifndef CADRE_MODEL_H
+#define CADRE_MODEL_H
+#include "moe/moe.h"
+
+/* ---- safetensors.c: one file or a sharded folder, mapped; every number checked against the file ---- */
+typedef struct tensor_entry {
+    const char *name;
+    const char *file; /* path, for messages */
+    cadre_dtype dtype;
+    bool known;       /* dtype is F32, F16 or BF16; else only its name and shape may be used (I64, U8, ...) */
+    char dtype_text[12];
+    int dims;
+    int64_t shape[8];
+    const unsigned char *data; /* mapped, NULL if empty */
+    size_t bytes;
+    int shard;      /* for tensors_done */
+} tensor_entry;
+typedef struct tensors tensors;
+/* dir holds model.safetensors, or model.safetensors.index.json and its shards. */
+cadre_err tensors_open(const char *dir, tensors **out, cadre_fail *why);
+/* One file by its path (tests read expectations with it). */
+cadre_err tensors_open_file(const char *path, tensors **out, cadre_fail *why);
+void tensors_close(tensors *t);
+int tensors_count(const tensors *t);
+const tensor_entry *tensors_at(const tensors *t, int i);
+const tensor_entry *tensors_find(const tensors *t, const char *name); /* NULL if absent */
+/* Finds a float tensor of exactly this shape (rows 0: one-dimensional [cols]). FORMAT names the tensor, the file, what
+ * was found and what was expected. */
+cadre_err tensors_need(const tensors *t, const char *name, int64_t rows, int64_t cols, cadre_tensor *out,
+                       cadre_fail *why);
+/* The bytes of this tensor have been packed: its pages may be dropped. */
+void tensors_done(const tensors *t, const cadre_tensor *tensor, int64_t rows, int64_t cols);
+/* Value of a __metadata__ text entry of the (first) file, NULL if absent. */
+const char *tensors_metadata(const tensors *t, const char *key);
+
+/* ---- config.c: config.json + generation_config.json, old and new spellings, every range checked ---- */
+enum { CONFIG_ENDS_MAX = 16 };
+typedef struct model_config {
+    char arch[32]; /* model_type */
+    int vocab, d, layers, heads, kv_heads, head_dim, max_context;
+    int f_dense;     /* width of dense MLP layers */
+    double eps;
+    double rope_theta;
+    bool yarn;
+    double yarn_factor, yarn_beta_fast, yarn_beta_slow, yarn_attention_factor; /* attention_factor resolved */
+    int yarn_original;
+    bool yarn_truncate;
+    bool tied, attention_bias, qkv_bias, qk_norm;
+    cadre_dtype dtype; /* of the checkpoint, as config says; F32 when absent */
+    cadre_moe_desc moe; /* e == 0: no MoE; max_tokens and dtype are filled later */
+    bool *is_moe;       /* [layers], owned */
+    int mtp_layers;     /* num_nextn_predict_layers; the plain model skips layers >= `layers` */
+    int ends;
+    int32_t end[CONFIG_ENDS_MAX];
+    double temperature, top_p; /* generation_config, -1: not given */
+    int top_k;
+} model_config;
+cadre_err config_read(const char *dir, model_config *c, cadre_fail *why);
+void config_done(model_config *c);
+
+/* ---- arch: one file per family; it reads the family's own config keys and names its tensors ---- */
+typedef struct model_layer {
+    float *norm_attn, *norm_mlp; /* [d] */
+    float *q_norm, *k_norm;      /* [head_dim] or NULL */
+    moe_dense qkv;               /* [heads + 2 kv_heads][head_dim] rows stacked: q, k, v */
+    moe_dense o;
+    moe_layer mlp;               /* MoE, or the plain MLP as one expert */
+} model_layer;
+
+struct cadre_model {
+    cadre_device *device;
+    model_config config;
+    cadre_dtype dtype; /* packed type: BF16 or F32; decides the numerics id */
+    char weights[8];
+    struct tokenizer *tokenizer;
+    void *embedding; /* [vocab][d] in dtype, plain row-major */
+    size_t embedding_bytes;
+    float *norm;     /* [d] */
+    moe_dense head;  /* [vocab][d] */
+    model_layer *layer; /* [layers] */
+    plan norm_plan, attn_plan;
+    size_t weight_bytes;
+};
+
+typedef struct model_arch {
+    const char *model_type;
+    /* Family's own keys; the common ones are read already. doc is config.json. */
+    cadre_err (*config)(const json_doc *doc, model_config *c, cadre_fail *why);
+    /* Fills everything of m->layer[i] from the tensors. */
+    cadre_err (*load_layer)(cadre_model *m, const tensors *t, int i, cadre_fail *why);
+} model_arch;
+extern const model_arch *const model_archs[]; /* NULL ends it */
+const model_arch *model_arch_find(const char *model_type);
+/* Helpers for arch files: a norm weight as owned fp32, stacked projections packed as one matrix, the experts of
+ * "prefix.experts.N.gate_proj.weight" in per-expert or stacked spelling. */
+cadre_err load_vector(const tensors *t, const char *name, int n, float **out, cadre_fail *why);
+cadre_err load_qkv(cadre_model *m, const tensors *t, const char *prefix, bool bias, moe_dense *out, cadre_fail *why);
+cadre_err load_dense(cadre_model *m, const tensors *t, const char *role, const char *name, const char *bias, int out,
+                     int in, moe_dense *d, cadre_fail *why);
+cadre_err load_moe(cadre_model *m, const tensors *t, const char *prefix, moe_layer *out, cadre_fail *why);
+cadre_err load_mlp(cadre_model *m, const tensors *t, const char *prefix, moe_layer *out, cadre_fail *why);
+
+/* ---- tokenizer: tokenizer.json and tokenizer_config.json ---- */
+typedef struct tokenizer tokenizer;
+cadre_err tokenizer_open(const char *dir, tokenizer **out, cadre_fail *why); /* reads dir/tokenizer.json */
+cadre_err tokenizer_open_file(const char *path, tokenizer **out, cadre_fail *why);
+void tokenizer_close(tokenizer *t);
+int tokenizer_size(const tokenizer *t); /* highest id + 1 */
+bool tokenizer_knows(const tokenizer *t, int32_t id);
+int32_t tokenizer_id(const tokenizer *t, const char *content, size_t len); /* of a token or added token, -1 if none */
+/* ids appended from *n on (cap counts all); as cadre_encode. parse_special: match special added tokens in the text;
+ * add_special: apply the post-processor (BOS, EOS). */
+cadre_err tokenizer_encode(const tokenizer *t, const char *text, size_t len, bool parse_special, bool add_special,
+                           int32_t *ids, size_t cap, size_t *n, cadre_fail *why);
+/* Streaming decoder; skip_special: special tokens give nothing. */
+typedef struct tokenizer_stream tokenizer_stream;
+cadre_err tokenizer_stream_new(const tokenizer *t, bool skip_special, tokenizer_stream **out, cadre_fail *why);
+void tokenizer_stream_free(tokenizer_stream *s);
+void tokenizer_stream_reset(tokenizer_stream *s);
+const char *tokenizer_stream_push(tokenizer_stream *s, int32_t id, size_t *len);
+const char *tokenizer_stream_end(tokenizer_stream *s, size_t *len);
+/* chat.c: the chat format of a family, recognised by its control tokens (ChatML). */
+cadre_err chat_encode(const tokenizer *t, const char *model_type, const char *user, size_t len, bool first,
+                      int32_t *ids, size_t cap, size_t *n, cadre_fail *why);
+#endif

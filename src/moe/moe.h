@@ -1,0 +1,91 @@
+/* moe.h: one MoE layer: router -> align -> experts -> combine for n tokens, and the plain MLP as its one-expert case.
+ *
+ *   x [n][d] --norm'd, fp32--+--> router (fp32) -> ids, weights [n][k] -> rows sorted by expert
+ *                            '--> rounded to the layer's type -> up -> h [rows][f] -> down + combine -> out [n][d]
+ *
+ * Every function named *_team is called by all members of a running team with the same arguments, and ends with its
+ * results visible to all (a barrier is inside).
+ */
+#ifndef CADRE_MOE_H
+#define CADRE_MOE_H
+#include "plan/plan.h"
+
+/* A packed matrix with its plan: y = x . W^T. Shared with model for projections and the head. */
+typedef struct moe_dense {
+    int in, out;
+    cadre_dtype dtype;
+    void *w; /* packed, mem_new_huge */
+    size_t bytes;
+    float *bias; /* [out] or NULL, owned */
+    plan plan;
+} moe_dense;
+/* Packs w [out][in] on the device's team. bias.data NULL: none. */
+cadre_err moe_dense_init(moe_dense *m, cadre_device *device, const char *role, cadre_dtype dtype, int out, int in,
+                         cadre_tensor w, cadre_tensor bias, cadre_fail *why);
+void moe_dense_done(moe_dense *m); /* a zeroed struct is fine */
+/* y [n][ldy] (+)= x [n][ldx] . W^T. x in m->dtype with zero padding up to op_padded. */
+void moe_dense_team(moe_dense *m, team *t, int n, const void *x, size_t ldx, float *y, size_t ldy, bool add);
+
+/* The experts of a layer, packed. */
+typedef struct moe_experts {
+    int e, k, d, f;
+    cadre_dtype dtype;
+    cadre_act act;
+    float limit;
+    void *w_up, *w_down; /* [e] packed matrices */
+    size_t up_stride, down_stride;
+    plan plan;
+} moe_experts;
+cadre_err moe_experts_init(moe_experts *m, cadre_device *device, const char *role, cadre_dtype dtype, int e, int k,
+                           int d, int f, cadre_act act, float limit, const cadre_tensor *gate, const cadre_tensor *up,
+                           const cadre_tensor *down, cadre_fail *why);
+void moe_experts_done(moe_experts *m);
+
+/* A whole layer. Also the layout behind the public cadre_moe. A dense MLP is e = k = 1 without a router. */
+typedef struct moe_layer {
+    cadre_moe_desc desc;
+    moe_dense router; /* F32 always */
+    float *bias;      /* [e] or NULL, owned */
+    moe_experts experts;
+    bool has_shared, has_shared_gate, has_router;
+    moe_experts shared;      /* e = k = 1 */
+    moe_dense shared_gate;   /* F32, [1][d] */
+} moe_layer;
+cadre_err moe_layer_init(moe_layer *m, cadre_device *device, const cadre_moe_desc *desc,
+                         const cadre_moe_weights *weights, cadre_fail *why);
+/* gate, up [f][d], down [d][f]: the plain MLP. */
+cadre_err moe_layer_init_mlp(moe_layer *m, cadre_device *device, cadre_dtype dtype, int d, int f, int max_tokens,
+                             cadre_act act, cadre_tensor gate, cadre_tensor up, cadre_tensor down, cadre_fail *why);
+void moe_layer_done(moe_layer *m);
+size_t moe_layer_weight_bytes(const moe_layer *m);
+
+/* Scratch for one run at a time, sized for the largest of several layers. Place it with an arena: run moe_scratch_take
+ * once per layer shape to size (arena base NULL) and once to place. */
+typedef struct moe_scratch {
+    int max_tokens, max_rows; /* rows: tokens * k */
+    void *x;                  /* [n][ldx] rounded input, layer type; filled by the caller or moe_round_team */
+    float *logits;            /* [n][e] */
+    float *route;             /* per member [2 * e] */
+    int32_t *ids, *offset, *pair, *row;
+    float *weights;      /* [n][k] */
+    float *shared_weights; /* [n] */
+    int32_t *shared_pair; /* the identity 0..n-1, filled when placed; its offset is {0, n} */
+    int32_t *shared_offset; /* [2] */
+    void *h;             /* [rows][ldh] */
+    float *slots;        /* per member [rows][16 * 8] */
+} moe_scratch;
+/* Sizes for `count` layers (all of them may use one scratch, one after another). threads: members of the team. */
+void moe_scratch_take(moe_scratch *s, arena *a, const moe_layer *const *layers, int count, int max_tokens, int threads);
+
+/* The layer on x [n][ldx] (fp32) and z [n][ldz] (the same rows rounded to the layer's type, zero-padded).
+ * out [n][ldo] (+)= result. n >= 0. After it s->ids and s->weights hold the routing. */
+void moe_layer_team(moe_layer *m, team *t, moe_scratch *s, int n, const float *x, size_t ldx, const void *z,
+                    size_t ldz, float *out, size_t ldo, bool add);
+/* Its parts. route fills s->ids and s->weights; experts uses them. */
+void moe_route_team(moe_layer *m, team *t, moe_scratch *s, int n, const float *x, size_t ldx);
+void moe_experts_team(moe_layer *m, team *t, moe_scratch *s, int n, const float *x, size_t ldx, const void *z,
+                      size_t ldz, float *out, size_t ldo, bool add);
+/* z [n][ldz] = x [n][ldx] rounded to type, padding zeroed. */
+void moe_round_team(team *t, int n, int d, const float *x, size_t ldx, cadre_dtype type, void *z, size_t ldz);
+int moe_layer_receipts(const moe_layer *m, cadre_receipt *out, int cap);
+#endif

@@ -1,0 +1,20 @@
+#!/bin/sh
+# Runs every test program of a build folder and ends with one line of totals. Usage: tests/run.sh BUILD
+build=$1
+out=$build/tests/output.txt
+passed=0 failed=0 skipped=0 status=0
+for test in $(find "$build/tests" -type f -perm -u+x | sort); do
+    CADRE_BUILD=$build "$test" >"$out" 2>&1
+    rc=$?
+    p=$(grep -c '^\[ *OK *\]' "$out") s=$(grep -c '^\[ *SKIPPED *\]' "$out") f=$(grep -c '^\[ *FAILED *\] [^0-9]' "$out")
+    grep -a '^vector \|^field \|^skipped' "$out"
+    # cmocka lists a failed test twice: where it fails and in the summary.
+    f=$(grep -a '^\[ *FAILED *\] ' "$out" | grep -av 'test(s)' | sort -u | wc -l)
+    [ $rc -ne 0 ] && [ "$f" -eq 0 ] && f=1
+    [ $rc -ne 0 ] && { cat "$out"; echo "$test: exit $rc"; status=1; }
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    echo "${test#"$build"/tests/}: $p passed, $f failed, $s skipped"
+done
+rm -f "$out"
+echo "$passed passed, $failed failed, $skipped skipped"
+exit $status
