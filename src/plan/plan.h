@@ -5,11 +5,13 @@
 #include "dev/dev.h"
 #include "op/kernel.h"
 
+#include <stdatomic.h>
+
 /* What is asked. Unused letters are 0. */
 typedef struct plan_key {
     op_family family;
     cadre_dtype dtype;
-    int d, f, e, k; /* DENSE: d = in, f = out. ATTN: d = head_dim, f = heads, e = kv heads. NORM: d */
+    int d, f, e, k;   /* DENSE: d = in, f = out. ATTN: d = head_dim, f = heads, e = kv heads. NORM: d */
     const char *role; /* "gate", "qkv", "experts", ...: names the receipt */
 } plan_key;
 
