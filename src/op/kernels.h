@@ -10,23 +10,7 @@
     K(attn_bf16_ref)
 
 #if defined(__x86_64__)
-#define CADRE_KERNELS_X86(K)                                                                                           \
-    K(dense_f32_avx2)                                                                                                  \
-    K(dense_bf16_avx2)                                                                                                 \
-    K(experts_f32_avx2)                                                                                                \
-    K(experts_bf16_avx2)                                                                                               \
-    K(norm_avx2)                                                                                                       \
-    K(attn_f32_avx2)                                                                                                   \
-    K(attn_bf16_avx2)                                                                                                  \
-    K(dense_f32_avx512)                                                                                                \
-    K(dense_bf16_avx512)                                                                                               \
-    K(experts_f32_avx512)                                                                                              \
-    K(experts_bf16_avx512)                                                                                             \
-    K(norm_avx512)                                                                                                     \
-    K(attn_f32_avx512)                                                                                                 \
-    K(attn_bf16_avx512)                                                                                                \
-    K(dense_bf16_avx512bf16)                                                                                           \
-    K(experts_bf16_avx512bf16)
+#define CADRE_KERNELS_X86(K)
 #else
 #define CADRE_KERNELS_X86(K)
 #endif
