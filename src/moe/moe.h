@@ -48,8 +48,8 @@ typedef struct moe_layer {
     float *bias;      /* [e] or NULL, owned */
     moe_experts experts;
     bool has_shared, has_shared_gate, has_router;
-    moe_experts shared;      /* e = k = 1 */
-    moe_dense shared_gate;   /* F32, [1][d] */
+    moe_experts shared;    /* e = k = 1 */
+    moe_dense shared_gate; /* F32, [1][d] */
 } moe_layer;
 cadre_err moe_layer_init(moe_layer *m, cadre_device *device, const cadre_moe_desc *desc,
                          const cadre_moe_weights *weights, cadre_fail *why);
@@ -59,28 +59,30 @@ cadre_err moe_layer_init_mlp(moe_layer *m, cadre_device *device, cadre_dtype dty
 void moe_layer_done(moe_layer *m);
 size_t moe_layer_weight_bytes(const moe_layer *m);
 
-/* Scratch for one run at a time, sized for the largest of several layers. Place it with an arena: run moe_scratch_take
- * once per layer shape to size (arena base NULL) and once to place. */
+/* Scratch for one run at a time, sized for the largest of several layers. Nothing in it outlives a run. Place it with
+ * an arena: moe_scratch_take on a counting arena tells the size, on a real one it places. */
 typedef struct moe_scratch {
-    int max_tokens, max_rows; /* rows: tokens * k */
-    void *x;                  /* [n][ldx] rounded input, layer type; filled by the caller or moe_round_team */
-    float *logits;            /* [n][e] */
-    float *route;             /* per member [2 * e] */
-    int32_t *ids, *offset, *pair, *row;
+    int max_tokens;
+    int members;         /* of the team it is sized for */
+    void *x;             /* [n][ldx] rows rounded to the layer's type, for callers that hold fp32 only */
+    float *logits;       /* [n][e] */
+    float *route;        /* [members][2 * e] */
+    int32_t *ids;        /* [n][k] */
     float *weights;      /* [n][k] */
-    float *shared_weights; /* [n] */
-    int32_t *shared_pair; /* the identity 0..n-1, filled when placed; its offset is {0, n} */
-    int32_t *shared_offset; /* [2] */
-    void *h;             /* [rows][ldh] */
-    float *slots;        /* per member [rows][16 * 8] */
+    int32_t *offset;     /* [e + 1] */
+    int32_t *pair, *row; /* [n * k] */
+    int32_t *active;     /* [e]: experts that have rows; active_count of them */
+    int active_count;
+    void *h;      /* [n * k][ldh] */
+    float *slots; /* [members][n * k][16 * columns] */
+    size_t slots_stride;
 } moe_scratch;
-/* Sizes for `count` layers (all of them may use one scratch, one after another). threads: members of the team. */
-void moe_scratch_take(moe_scratch *s, arena *a, const moe_layer *const *layers, int count, int max_tokens, int threads);
+void moe_scratch_take(moe_scratch *s, arena *a, const moe_layer *const *layers, int count, int max_tokens, int members);
 
 /* The layer on x [n][ldx] (fp32) and z [n][ldz] (the same rows rounded to the layer's type, zero-padded).
- * out [n][ldo] (+)= result. n >= 0. After it s->ids and s->weights hold the routing. */
-void moe_layer_team(moe_layer *m, team *t, moe_scratch *s, int n, const float *x, size_t ldx, const void *z,
-                    size_t ldz, float *out, size_t ldo, bool add);
+ * out [n][ldo] (+)= result. n >= 0. */
+void moe_layer_team(moe_layer *m, team *t, moe_scratch *s, int n, const float *x, size_t ldx, const void *z, size_t ldz,
+                    float *out, size_t ldo, bool add);
 /* Its parts. route fills s->ids and s->weights; experts uses them. */
 void moe_route_team(moe_layer *m, team *t, moe_scratch *s, int n, const float *x, size_t ldx);
 void moe_experts_team(moe_layer *m, team *t, moe_scratch *s, int n, const float *x, size_t ldx, const void *z,

@@ -1,0 +1,214 @@
+/* api.c: the public MoE layer of cadre.h over moe_layer: checks at the door, one workspace per run. */
+#include "moe/moe.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct cadre_moe {
+    cadre_device *device;
+    moe_layer layer;
+    size_t workspace_bytes;
+};
+
+struct cadre_moe_workspace {
+    void *block;
+    moe_scratch scratch;
+};
+
+/* ---- checks ---- */
+static cadre_err check_size(const char *name, int v, int low, int high, cadre_fail *why) {
+    if (v >= low && v <= high) return CADRE_OK;
+    return cadre_fail_set(why, CADRE_RANGE, "moe %s is %d, expected %d..%d", name, v, low, high);
+}
+
+static cadre_err check_gating(const cadre_moe_desc *d, cadre_fail *why) {
+    if (d->gate != CADRE_SOFTMAX && d->gate != CADRE_SIGMOID)
+        return cadre_fail_set(why, CADRE_RANGE, "moe gate is %d, expected softmax or sigmoid", (int)d->gate);
+    if (!isfinite(d->scale)) return cadre_fail_set(why, CADRE_RANGE, "moe scale is not finite");
+    if (d->groups <= 1) return CADRE_OK;
+    if (d->e % d->groups != 0)
+        return cadre_fail_set(why, CADRE_RANGE, "moe groups is %d, expected a divisor of e = %d", d->groups, d->e);
+    cadre_err err = check_size("topk_groups", d->topk_groups, 1, d->groups, why);
+    if (!err && d->k > d->e / d->groups * d->topk_groups)
+        err = cadre_fail_set(why, CADRE_RANGE, "moe k is %d, but %d kept groups hold %d experts", d->k, d->topk_groups,
+                             d->e / d->groups * d->topk_groups);
+    return err;
+}
+
+static cadre_err check_desc(const cadre_moe_desc *d, cadre_fail *why) {
+    enum { SIDE = 1 << 20, EXPERTS = 1 << 14 };
+    cadre_err err = check_size("d", d->d, 1, SIDE, why);
+    if (!err) err = check_size("f", d->f, 1, SIDE, why);
+    if (!err) err = check_size("e", d->e, 1, EXPERTS, why);
+    if (!err) err = check_size("k", d->k, 1, d->e, why);
+    if (!err) err = check_size("max_tokens", d->max_tokens, 1, INT32_MAX / d->k, why);
+    if (!err) err = check_size("shared_f", d->shared_f, 0, SIDE, why);
+    if (err) return err;
+    if (d->dtype != CADRE_BF16 && d->dtype != CADRE_F32)
+        return cadre_fail_set(why, CADRE_UNSUPPORTED, "moe dtype is %d, expected bf16 or f32", (int)d->dtype);
+    if (d->act != CADRE_SWIGLU && d->act != CADRE_SWIGLU_CLAMP && d->act != CADRE_RELU2)
+        return cadre_fail_set(why, CADRE_RANGE, "moe act is %d, expected swiglu, swiglu-clamp or relu2", (int)d->act);
+    if (d->act == CADRE_SWIGLU_CLAMP && !(d->limit > 0.0f && isfinite(d->limit)))
+        return cadre_fail_set(why, CADRE_RANGE, "moe limit is %g, expected a positive number", (double)d->limit);
+    return check_gating(d, why);
+}
+
+static cadre_err check_list(const char *name, const cadre_tensor *list, int e, cadre_fail *why) {
+    if (!list) return cadre_fail_set(why, CADRE_RANGE, "moe weights have no %s", name);
+    for (int i = 0; i < e; i++)
+        if (!list[i].data) return cadre_fail_set(why, CADRE_RANGE, "moe weights: %s of expert %d is missing", name, i);
+    return CADRE_OK;
+}
+
+static cadre_err check_weights(const cadre_moe_desc *d, const cadre_moe_weights *w, cadre_fail *why) {
+    if (!w->router.data) return cadre_fail_set(why, CADRE_RANGE, "moe weights have no router");
+    bool gated = d->act != CADRE_RELU2;
+    if (!gated && w->gate)
+        return cadre_fail_set(why, CADRE_RANGE, "moe weights have gates, but relu2 experts take none");
+    cadre_err err = gated ? check_list("gate", w->gate, d->e, why) : CADRE_OK;
+    if (!err) err = check_list("up", w->up, d->e, why);
+    if (!err) err = check_list("down", w->down, d->e, why);
+    if (!err && d->shared_f && (!w->shared_up.data || !w->shared_down.data || (gated && !w->shared_gate.data)))
+        err = cadre_fail_set(why, CADRE_RANGE, "moe weights of the shared expert are missing");
+    return err;
+}
+
+/* ---- making ---- */
+static bool place(const cadre_moe *moe, moe_scratch *s, arena *a) {
+    const moe_layer *layer = &moe->layer;
+    moe_scratch_take(s, a, &layer, 1, layer->desc.max_tokens, pool_threads(moe->device->threads));
+    return !a->overflow;
+}
+
+cadre_err cadre_moe_new(cadre_device *device, const cadre_moe_desc *desc, const cadre_moe_weights *weights,
+                        cadre_moe **out, cadre_fail *why) {
+    if (!device || !desc || !weights || !out)
+        return cadre_fail_set(why, CADRE_RANGE, "cadre_moe_new: an argument is NULL");
+    cadre_err err = check_desc(desc, why);
+    if (!err) err = check_weights(desc, weights, why);
+    if (err) return err;
+    cadre_moe *moe = mem_new(sizeof *moe);
+    if (!moe) return cadre_fail_set(why, CADRE_NOMEM, "no memory for a MoE layer");
+    moe->device = device;
+    err = moe_layer_init(&moe->layer, device, desc, weights, why);
+    moe_scratch s = {0};
+    arena count = {0};
+    if (!err && !place(moe, &s, &count))
+        err = cadre_fail_set(why, CADRE_RANGE, "moe max_tokens is %d: the workspace is too large", desc->max_tokens);
+    if (err) {
+        cadre_moe_free(moe);
+        return err;
+    }
+    moe->workspace_bytes = count.used;
+    *out = moe;
+    return CADRE_OK;
+}
+
+void cadre_moe_free(cadre_moe *moe) {
+    if (!moe) return;
+    moe_layer_done(&moe->layer);
+    mem_free(moe);
+}
+
+size_t cadre_moe_workspace_bytes(const cadre_moe *moe) {
+    return moe->workspace_bytes;
+}
+
+cadre_err cadre_moe_workspace_new(const cadre_moe *moe, cadre_moe_workspace **out, cadre_fail *why) {
+    cadre_moe_workspace *w = mem_new(sizeof *w);
+    if (w) w->block = mem_new(moe->workspace_bytes);
+    if (!w || !w->block) {
+        cadre_moe_workspace_free(w);
+        return cadre_fail_set(why, CADRE_NOMEM, "no memory for a workspace of %zu bytes", moe->workspace_bytes);
+    }
+    arena a = {.base = w->block, .size = moe->workspace_bytes};
+    place(moe, &w->scratch, &a);
+    *out = w;
+    return CADRE_OK;
+}
+
+void cadre_moe_workspace_free(cadre_moe_workspace *w) {
+    if (!w) return;
+    mem_free(w->block);
+    mem_free(w);
+}
+
+/* ---- running ---- */
+typedef struct run_job {
+    cadre_moe *moe;
+    moe_scratch *s;
+    int n;
+    const float *x;
+    float *out;
+    bool route, experts;
+} run_job;
+
+static void run_member(void *ctx, team *t) {
+    const run_job *j = ctx;
+    moe_layer *m = &j->moe->layer;
+    int d = m->desc.d;
+    size_t ldz = op_stride(m->desc.dtype, d);
+    if (j->route) moe_route_team(m, t, j->s, j->n, j->x, (size_t)d);
+    if (!j->experts) return;
+    moe_round_team(t, j->n, d, j->x, (size_t)d, m->desc.dtype, j->s->x, ldz);
+    moe_experts_team(m, t, j->s, j->n, j->x, (size_t)d, j->s->x, ldz, j->out, (size_t)d, false);
+}
+
+static cadre_err run(cadre_moe *moe, cadre_moe_workspace *w, run_job job, cadre_fail *why) {
+    if (job.n < 0 || job.n > moe->layer.desc.max_tokens)
+        return cadre_fail_set(why, CADRE_RANGE, "n is %d, expected 0..%d", job.n, moe->layer.desc.max_tokens);
+    if (job.n == 0) return CADRE_OK;
+    if (switch_get(SWITCH_POISON)) {
+        arena a = {.base = w->block, .used = moe->workspace_bytes, .size = moe->workspace_bytes};
+        if (job.route) arena_poison(&a);
+    }
+    pool_run(moe->device->threads, run_member, &job);
+    return CADRE_OK;
+}
+
+cadre_err cadre_moe_run(cadre_moe *moe, cadre_moe_workspace *workspace, int n, const float *x, float *out,
+                        cadre_fail *why) {
+    return run(moe, workspace, (run_job){moe, &workspace->scratch, n, x, out, true, true}, why);
+}
+
+cadre_err cadre_moe_route(cadre_moe *moe, cadre_moe_workspace *workspace, int n, const float *x, int32_t *ids,
+                          float *weights, cadre_fail *why) {
+    const moe_scratch *s = &workspace->scratch;
+    cadre_err err = run(moe, workspace, (run_job){moe, &workspace->scratch, n, x, NULL, true, false}, why);
+    if (err) return err;
+    size_t pairs = (size_t)n * (size_t)moe->layer.desc.k;
+    memcpy(ids, s->ids, pairs * sizeof *ids);
+    memcpy(weights, s->weights, pairs * sizeof *weights);
+    return CADRE_OK;
+}
+
+cadre_err cadre_moe_experts(cadre_moe *moe, cadre_moe_workspace *workspace, int n, const float *x, const int32_t *ids,
+                            const float *weights, float *out, cadre_fail *why) {
+    const cadre_moe_desc *d = &moe->layer.desc;
+    if (n < 0 || n > d->max_tokens)
+        return cadre_fail_set(why, CADRE_RANGE, "n is %d, expected 0..%d", n, d->max_tokens);
+    for (int p = 0; p < n * d->k; p++)
+        if (ids[p] < -1 || ids[p] >= d->e)
+            return cadre_fail_set(why, CADRE_RANGE, "expert id of token %d, slot %d is %d, expected -1..%d", p / d->k,
+                                  p % d->k, (int)ids[p], d->e - 1);
+    memcpy(workspace->scratch.ids, ids, (size_t)(n * d->k) * sizeof *ids);
+    memcpy(workspace->scratch.weights, weights, (size_t)(n * d->k) * sizeof *weights);
+    return run(moe, workspace, (run_job){moe, &workspace->scratch, n, x, out, false, true}, why);
+}
+
+/* ---- explaining ---- */
+enum { RECEIPTS = 4 * PLAN_ROWS_MAX };
+
+void cadre_moe_explain(const cadre_moe *moe, int n, char *text, size_t size) {
+    cadre_receipt r[RECEIPTS];
+    int count = moe_layer_receipts(&moe->layer, r, RECEIPTS);
+    size_t used = 0;
+    if (size) text[0] = 0;
+    for (int i = 0; i < count && used < size; i++) {
+        if (n < r[i].n_lo || n > r[i].n_hi) continue;
+        int wrote = snprintf(text + used, size - used, "%s (%s): %s, %s; %s: %s\n", r[i].op, r[i].shape, r[i].kernel,
+                             r[i].config, r[i].source, r[i].why);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+}
