@@ -177,6 +177,7 @@ typedef struct cadre_session_options {
     int slots;     /* sequences side by side; 0: 1 */
     int context;   /* positions per sequence; 0: the model's own */
     int max_rows;  /* most tokens in one step over all slots; 0: 512 */
+    int max_logits; /* most rows with logits in one step; 0: the larger of slots and 64 */
 } cadre_session_options;
 cadre_err cadre_session_new(cadre_model *model, const cadre_session_options *options, cadre_session **out,
                             cadre_fail *why);

@@ -1,0 +1,103 @@
+/* sampler.c: logits to one token: greedy, or drawn from the softmax at a temperature, cut by top-k and top-p.
+ *
+ * A draw needs the candidates by falling logit only as far as it reaches: they lie in a heap and are popped on demand,
+ * the popped ones collecting behind it. Sums are in double; the noise is a pure function of (seed, sequence, position).
+ */
+#include "model/session.h"
+
+#include <math.h>
+
+typedef struct ranking {
+    sample_candidate *heap; /* [left] a heap, then [n - left] popped ones in rising order */
+    int n, left;
+    float best, temperature;
+} ranking;
+
+static bool before(sample_candidate a, sample_candidate b) {
+    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+}
+
+static void sift(sample_candidate *heap, int n, int i) {
+    sample_candidate v = heap[i];
+    for (int child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && before(heap[child + 1], heap[child])) child++;
+        if (!before(heap[child], v)) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = v;
+}
+
+static void pop(ranking *r) {
+    sample_candidate best = r->heap[0];
+    r->heap[0] = r->heap[--r->left];
+    r->heap[r->left] = best;
+    if (r->left) sift(r->heap, r->left, 0);
+}
+
+/* The i-th candidate by falling logit. */
+static sample_candidate nth(ranking *r, int i) {
+    while (r->n - r->left <= i) pop(r);
+    return r->heap[r->n - 1 - i];
+}
+
+static double weight(const ranking *r, sample_candidate c) {
+    return op_exp((c.logit - r->best) / r->temperature);
+}
+
+/* Candidates are finite logits: NaN and masked ids are left out. Returns their whole weight, summed by rising id. */
+static double rank(ranking *r, const float *logits, int vocab) {
+    double total = 0.0;
+    r->best = logits[op_argmax(logits, vocab)];
+    for (int id = 0; id < vocab; id++)
+        if (isfinite(logits[id])) {
+            r->heap[r->n++] = (sample_candidate){logits[id], id};
+            total += weight(r, r->heap[r->n - 1]);
+        }
+    r->left = r->n;
+    for (int i = r->n / 2 - 1; i >= 0; i--) sift(r->heap, r->n, i);
+    return total;
+}
+
+static int32_t draw(ranking *r, const cadre_sampling *o, double total, double unit) {
+    int kept = r->n;
+    if (o->top_k > 0 && o->top_k < kept) {
+        kept = o->top_k;
+        total = 0.0;
+        for (int i = 0; i < kept; i++) total += weight(r, nth(r, i));
+    }
+    if (o->top_p > 0.0f && o->top_p < 1.0f) {
+        double sum = 0.0, want = (double)o->top_p * total;
+        int i = 0;
+        while (i < kept && sum < want) sum += weight(r, nth(r, i++));
+        kept = i, total = sum;
+    }
+    double sum = 0.0, target = unit * total;
+    for (int i = 0; i < kept; i++)
+        if ((sum += weight(r, nth(r, i))) > target) return nth(r, i).id;
+    return nth(r, kept - 1).id; /* rounding left the target at the very end */
+}
+
+static cadre_err check_sampling(const cadre_sampling *o, cadre_fail *why) {
+    if (!(o->temperature >= 0.0f) || !isfinite(o->temperature))
+        return cadre_fail_set(why, CADRE_RANGE, "temperature is %g, expected 0 or more", (double)o->temperature);
+    if (!(o->top_p >= 0.0f && o->top_p <= 1.0f))
+        return cadre_fail_set(why, CADRE_RANGE, "top_p is %g, expected 0..1", (double)o->top_p);
+    if (o->top_k < 0) return cadre_fail_set(why, CADRE_RANGE, "top_k is %d, expected 0 or more", o->top_k);
+    return CADRE_OK;
+}
+
+cadre_err cadre_session_sample(cadre_session *s, int i, const cadre_sampling *o, uint64_t sequence, uint64_t position,
+                               int32_t *id, cadre_fail *why) {
+    const float *logits = cadre_session_logits(s, i);
+    if (!logits)
+        return cadre_fail_set(why, CADRE_RANGE, "row %d has no logits, the last step has %d rows", i,
+                              s->step.logit_rows);
+    cadre_err err = check_sampling(o, why);
+    if (err) return err;
+    int vocab = s->model->config.vocab;
+    ranking r = {.heap = s->candidates, .temperature = o->temperature};
+    double total = o->temperature > 0.0f ? rank(&r, logits, vocab) : 0.0;
+    bool greedy = r.n == 0 || !isfinite(r.best);
+    *id = greedy ? op_argmax(logits, vocab) : draw(&r, o, total, rand_unit(o->seed, sequence, position));
+    return CADRE_OK;
+}
