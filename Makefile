@@ -20,7 +20,7 @@ TEST    := $(wildcard tests/base/*.c tests/op/*.c tests/dev/*.c tests/plan/*.c t
 TESTBIN := $(TEST:tests/%.c=$(BUILD)/tests/%)
 FUZZ    := $(wildcard tests/fuzz/*.c)
 
-.PHONY: build demo check test bench install format lint fuzz clean setup
+.PHONY: build demo check test install format lint fuzz fuzz-replay clean setup
 .SECONDARY:
 build: $(BUILD)/cadre $(BUILD)/libcadre.a
 
@@ -46,6 +46,19 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libcadre.a
 $(BUILD)/fuzz/%: tests/fuzz/%.c $(BUILD)/libcadre.a
 	@mkdir -p $(@D)
 	$(CC) $(ALL) $(CFLAGS) -fsanitize=fuzzer $< $(BUILD)/libcadre.a $(LIBS) -o $@
+
+# Every corpus file through its fuzz target, without a fuzzer.
+$(BUILD)/fuzz-replay/%: tests/fuzz/%.c $(BUILD)/libcadre.a
+	@mkdir -p $(@D)
+	$(CC) $(ALL) $(CFLAGS) -DFUZZ_REPLAY $< $(BUILD)/libcadre.a $(LIBS) -o $@
+fuzz-replay: $(FUZZ:tests/fuzz/%.c=$(BUILD)/fuzz-replay/%)
+	@sh tests/fuzz/run.sh $(BUILD)
+# The fuzzers themselves: make fuzz CC=clang SANITIZE=-fsanitize=address,undefined BUILD=build/fuzzers
+fuzz: $(FUZZ:tests/fuzz/%.c=$(BUILD)/fuzz/%)
+
+lint:
+	@sh tests/arrows.sh
+	@sh tests/style.sh
 
 setup:
 	@sh tools/setup.sh

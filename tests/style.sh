@@ -1,0 +1,33 @@
+#!/bin/sh
+# One home for each effect, one grep each; formatting; file lengths. Prints what breaks a rule and fails.
+cd "$(dirname "$0")/.." || exit 2
+bad=0
+# only PATTERN WHERE...: the pattern may occur in these files alone.
+only() {
+    pattern=$1 && shift
+    skip=""
+    for f in "$@"; do skip="$skip :!$f"; done
+    # shellcheck disable=SC2086
+    if git grep -nE "$pattern" -- 'src/*.c' 'src/*.h' 'cmd/*.c' $skip; then
+        echo "^ has its home in: $*"
+        bad=1
+    fi
+}
+only '\b(fopen|open|openat|mmap|rename)\(' src/base/file.c src/base/mem.c
+only '\bgetenv\(' cmd/opts.c
+only '\b(exit|abort|_exit)\(' 'cmd/*' src/base/err.c
+only '\b(printf|puts|putchar|fputs|fwrite|fprintf)\(' 'cmd/*' src/base/err.c
+only '\b(clock_gettime|gettimeofday|time)\(' src/base/clock.c src/base/pool.c
+only '\bpthread_create\(' src/base/pool.c
+only '\b(malloc|calloc|realloc|aligned_alloc|posix_memalign)\(' src/base/mem.c
+only '\b(expf?|logf?|sinf?|cosf?|powf?|rsqrtf?|tanhf?)\(' src/base/math.c
+if command -v clang-format >/dev/null 2>&1; then
+    # shellcheck disable=SC2046
+    clang-format --dry-run --Werror $(git ls-files '*.c' '*.h') || bad=1
+fi
+for f in $(git ls-files 'src/*.c' 'src/*.h' 'cmd/*.c'); do
+    n=$(wc -l <"$f")
+    [ "$n" -gt 600 ] && echo "$f has $n lines, more than 600" && bad=1
+done
+[ $bad = 0 ] && echo "style ok"
+exit $bad
