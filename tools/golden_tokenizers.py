@@ -259,8 +259,10 @@ def variants(w):
         "split_isolated_invert": split(r"\p{L}+", "Isolated", True),
         "split_string": split("e", "MergedWithPrevious", kind="String"),
         "split_string_dot": split(".", "Removed", kind="String"),
+        # ^ and $ are about lines here, as in Ruby, not about the whole text
+        "split_lines": split(r"\s+$|^\w", "Isolated"),
     }.items():
-        put(name, plain(seq(part, byte_level())))
+        put(name, plain(seq(part, byte_level())), own=["12 \n12\n\n12  ", "12  \r\n12\r12", "aa aa"])
     put("digits_runs", plain(seq({"type": "Digits", "individual_digits": False}, byte_level())))
     put("digits_single", plain(seq({"type": "Digits", "individual_digits": True}, byte_level(False, True))))
     put("punctuation", plain(seq({"type": "Punctuation", "behavior": "Isolated"}, {"type": "WhitespaceSplit"}, byte_level())))
