@@ -2,7 +2,7 @@
  *
  * Strict: UTF-8 checked, no comments, no trailing commas, no duplicate keys, depth limited, lone surrogates refused.
  * Two literals beyond the standard are read because real configs hold them: NaN, Infinity and -Infinity. A UTF-8 BOM at
- * the start is refused with a clear line. The tree is one flat array: children of a node are linked by `next`.
+ * the start is refused with a clear line. Nodes lie in blocks that never move; children of a node are linked by `next`.
  *
  *   {"a": [1, 2]}     node 0 object -> node 1 (key "a") array -> node 2 number -> node 3 number
  */
@@ -19,7 +19,10 @@ typedef struct json {
     int line, column; /* 1-based, of the value's first byte; column counts bytes */
     double number;
     int64_t integer;
-    const char *text; /* JSON_TEXT: unescaped, terminated, may hold NULs; len counts */
+    union {
+        const char *text;               /* JSON_TEXT: unescaped, terminated, may hold NULs; len counts */
+        const struct json_index *index; /* JSON_OBJECT with many members: private to json.c */
+    };
     size_t len;
     const char *key; /* as member of an object: unescaped, terminated */
     size_t key_len;
@@ -64,11 +67,12 @@ typedef struct json_out {
     bool failed, comma;
 } json_out;
 void json_open(json_out *o, const char *key, char bracket); /* '{' or '['; key NULL inside arrays and at the root */
-void json_close(json_out *o, char bracket);
+void json_close(json_out *o, char bracket);                 /* '}' or ']' */
 void json_put_text(json_out *o, const char *key, const char *text); /* text NULL writes null; invalid UTF-8 -> U+FFFD */
 void json_put_text_n(json_out *o, const char *key, const char *text, size_t len);
 void json_put_int(json_out *o, const char *key, int64_t v);
-void json_put_real(json_out *o, const char *key, double v); /* shortest that reads back; NaN and infinities write null */
+void json_put_real(json_out *o, const char *key,
+                   double v); /* shortest that reads back; NaN and infinities write null */
 void json_put_bool(json_out *o, const char *key, bool v);
 void json_put_null(json_out *o, const char *key);
 void json_out_free(json_out *o);

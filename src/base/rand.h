@@ -14,5 +14,5 @@ typedef struct rand_stream {
 uint32_t rand_u32(rand_stream *r);
 uint32_t rand_below(rand_stream *r, uint32_t n); /* 0..n-1, unbiased; n >= 1 */
 float rand_float(rand_stream *r);                /* uniform in [-1, 1) */
-float rand_normal(rand_stream *r);               /* sum of 12 uniforms less 6: cheap, bounded, same bits everywhere */
+float rand_normal(rand_stream *r); /* sum of 12 uniforms less its mean: cheap, within +-6, same bits everywhere */
 #endif

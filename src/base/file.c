@@ -1,0 +1,233 @@
+/* file.c: files and folders. Nothing else opens, writes or renames them. */
+#include "file.h"
+#include "err.h"
+#include "mem.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static cadre_err failed(cadre_fail *why, const char *path, const char *what) {
+    int code = errno;
+    return cadre_fail_set(why, CADRE_IO, "%.300s: cannot %s: %s", path, what, strerror(code));
+}
+
+/* Without O_NONBLOCK the open of a FIFO would wait for a writer that may never come. */
+static cadre_err open_read(const char *path, int *fd, struct stat *st, cadre_fail *why) {
+    int f = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f < 0) return failed(why, path, "open");
+    if (fstat(f, st)) {
+        failed(why, path, "look at");
+        close(f);
+        return CADRE_IO;
+    }
+    if (S_ISDIR(st->st_mode)) {
+        close(f);
+        return cadre_fail_set(why, CADRE_IO, "%.300s: expected a file, found a folder", path);
+    }
+    *fd = f;
+    return CADRE_OK;
+}
+
+/* ---- maps ---- */
+
+static const unsigned char nothing[1];
+
+cadre_err file_open_map(const char *path, file_map *map, cadre_fail *why) {
+    int fd = -1;
+    struct stat st;
+    cadre_err err = open_read(path, &fd, &st, why);
+    if (err) return err;
+    if (!S_ISREG(st.st_mode)) {
+        close(fd);
+        return cadre_fail_set(why, CADRE_IO, "%.300s: expected a regular file", path);
+    }
+    const void *data = nothing;
+    if (st.st_size > 0) data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) err = failed(why, path, "map");
+    close(fd);
+    if (!err) *map = (file_map){data, (size_t)st.st_size};
+    return err;
+}
+
+void file_close_map(file_map *map) {
+    if (map->data && map->size) munmap((void *)(uintptr_t)map->data, map->size);
+    *map = (file_map){0};
+}
+
+/* Whole pages of the range; the file's last page counts as whole. */
+static void advise(const file_map *map, size_t offset, size_t len, bool inside, int advice) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (offset >= map->size) return;
+    size_t end = len > map->size - offset ? map->size : offset + len;
+    size_t lo = (offset + (inside ? page - 1 : 0)) / page * page;
+    size_t hi = end == map->size || !inside ? end : end / page * page;
+    if (lo < hi) madvise((void *)(uintptr_t)(map->data + lo), hi - lo, advice);
+}
+
+void file_map_done(const file_map *map, size_t offset, size_t len) {
+    advise(map, offset, len, true, MADV_DONTNEED);
+}
+void file_map_soon(const file_map *map, size_t offset, size_t len) {
+    advise(map, offset, len, false, MADV_WILLNEED);
+}
+
+/* ---- whole files ---- */
+
+static cadre_err too_big(cadre_fail *why, const char *path, size_t limit) {
+    return cadre_fail_set(why, CADRE_IO, "%.300s: larger than the limit of %zu bytes", path, limit);
+}
+
+/* Reads fd to its end; `guess` is the expected size. The buffer always has room for one byte more than was read, so
+ * that the end of file is seen without growing. */
+static cadre_err read_all(int fd, const char *path, size_t guess, size_t limit, char **text, size_t *len,
+                          cadre_fail *why) {
+    if (guess > limit) return too_big(why, path, limit);
+    size_t cap = guess + 2, n = 0;
+    char *buf = mem_new(cap);
+    while (buf) {
+        ssize_t got = read(fd, buf + n, cap - 1 - n);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) failed(why, path, "read");
+        if (got > 0) n += (size_t)got;
+        if (n > limit) too_big(why, path, limit);
+        if (got < 0 || n > limit) {
+            mem_free(buf);
+            return CADRE_IO;
+        }
+        if (!got) {
+            buf[n] = 0;
+            *text = buf;
+            *len = n;
+            return CADRE_OK;
+        }
+        if (n + 1 < cap) continue;
+        size_t more = cap < 4096 ? 8192 : cap * 2;
+        char *grown = more > cap ? mem_resize(buf, n, more) : NULL;
+        if (!grown) mem_free(buf);
+        buf = grown;
+        cap = more;
+    }
+    return cadre_fail_set(why, CADRE_NOMEM, "%.300s: out of memory while reading", path);
+}
+
+cadre_err file_read(const char *path, size_t limit, char **text, size_t *len, cadre_fail *why) {
+    int fd = -1;
+    struct stat st;
+    cadre_err err = open_read(path, &fd, &st, why);
+    if (err) return err;
+    if (!S_ISREG(st.st_mode)) fcntl(fd, F_SETFL, O_RDONLY); /* pipes: now wait for what comes */
+    size_t guess = S_ISREG(st.st_mode) && st.st_size > 0 ? (size_t)st.st_size : 0;
+    err = read_all(fd, path, guess, limit, text, len, why);
+    close(fd);
+    return err;
+}
+
+cadre_err file_read_stdin(size_t limit, char **text, size_t *len, cadre_fail *why) {
+    return read_all(STDIN_FILENO, "standard input", 0, limit, text, len, why);
+}
+
+static bool write_all(int fd, const void *data, size_t len) {
+    const char *p = data;
+    while (len) {
+        ssize_t n = write(fd, p, len);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return false;
+        p += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+/* A device or a pipe can't be replaced by a renamed file (and must not be: think of /dev/null). */
+static cadre_err write_special(const char *path, const void *data, size_t len, cadre_fail *why) {
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return failed(why, path, "open");
+    cadre_err err = write_all(fd, data, len) ? CADRE_OK : failed(why, path, "write");
+    close(fd);
+    return err;
+}
+
+/* Makes the rename itself durable; file systems that refuse are left alone. */
+static void sync_folder(const char *path) {
+    char dir[4096];
+    const char *slash = strrchr(path, '/');
+    int n = snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    if (n < 0 || (size_t)n >= sizeof dir) return;
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    fsync(fd);
+    close(fd);
+}
+
+cadre_err file_write(const char *path, const void *data, size_t len, cadre_fail *why) {
+    static _Atomic unsigned serial;
+    char temp[4096];
+    struct stat st;
+    bool there = !stat(path, &st);
+    if (there && S_ISDIR(st.st_mode)) return cadre_fail_set(why, CADRE_IO, "%.300s: is a folder", path);
+    if (there && !S_ISREG(st.st_mode)) return write_special(path, data, len, why);
+    int n = snprintf(temp, sizeof temp, "%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&serial, 1));
+    if (n < 0 || (size_t)n >= sizeof temp) return cadre_fail_set(why, CADRE_IO, "%.300s...: path too long", path);
+    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) return failed(why, temp, "make");
+    if (there) (void)!fchmod(fd, st.st_mode & 0777);
+    cadre_err err = write_all(fd, data, len) && !fsync(fd) ? CADRE_OK : failed(why, path, "write");
+    if (close(fd) && !err) err = failed(why, path, "write");
+    if (!err && rename(temp, path)) err = failed(why, path, "rename to");
+    if (err)
+        unlink(temp);
+    else
+        sync_folder(path);
+    return err;
+}
+
+cadre_err file_append(const char *path, const void *data, size_t len, cadre_fail *why) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0) return failed(why, path, "open");
+    cadre_err err = CADRE_OK;
+    ssize_t n;
+    do n = write(fd, data, len);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        err = failed(why, path, "append to");
+    else if ((size_t)n != len)
+        err = cadre_fail_set(why, CADRE_IO, "%.300s: only %zd of %zu bytes could be appended", path, n, len);
+    if (close(fd) && !err) err = failed(why, path, "append to");
+    return err;
+}
+
+/* ---- names ---- */
+
+bool file_exists(const char *path) {
+    struct stat st;
+    return !stat(path, &st);
+}
+
+bool file_is_dir(const char *path) {
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+bool file_join(char *out, size_t size, const char *dir, const char *name) {
+    size_t d = strlen(dir);
+    int n = snprintf(out, size, "%s%s%s", dir, d && dir[d - 1] == '/' ? "" : "/", name);
+    return n >= 0 && (size_t)n < size;
+}
+
+cadre_err file_program_dir(char *out, size_t size, cadre_fail *why) {
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n < 0) return failed(why, "/proc/self/exe", "read");
+    path[n] = 0;
+    char *slash = strrchr(path, '/');
+    if (!slash) return cadre_fail_set(why, CADRE_IO, "/proc/self/exe: expected a path, found '%.100s'", path);
+    slash[slash == path] = 0;
+    if (strlen(path) >= size) return cadre_fail_set(why, CADRE_IO, "%.300s: path too long", path);
+    memcpy(out, path, strlen(path) + 1);
+    return CADRE_OK;
+}

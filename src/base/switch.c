@@ -1,0 +1,77 @@
+/* switch.c: values of base's switches, and the parser of "name=value" for every registry. */
+#include "switch.h"
+#include "err.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+const switch_def switch_defs[SWITCH_COUNT] = {
+#define X(id, name, def, lo, hi, what) {name, def, lo, hi, what},
+    CADRE_SWITCHES(X)
+#undef X
+};
+
+static _Atomic long values[SWITCH_COUNT] = {
+#define X(id, name, def, lo, hi, what) def,
+    CADRE_SWITCHES(X)
+#undef X
+};
+
+long switch_get(switch_id id) {
+    return atomic_load_explicit(&values[id], memory_order_relaxed);
+}
+void switch_set(switch_id id, long value) {
+    atomic_store_explicit(&values[id], value, memory_order_relaxed);
+}
+
+static bool named_isa(const char *text, long *value) {
+    static const char *const names[] = {"ref", "avx2", "avx512", "avx512bf16"};
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(text, names[i])) {
+            *value = i;
+            return true;
+        }
+    return false;
+}
+
+/* Decimal digits with an optional minus, nothing before or after. */
+static bool whole(const char *text, long *value) {
+    const char *digits = text + (*text == '-');
+    if (*digits < '0' || *digits > '9') return false;
+    char *end;
+    errno = 0;
+    long v = strtol(text, &end, 10);
+    if (*end || errno) return false;
+    *value = v;
+    return true;
+}
+
+static int find(const switch_def *defs, int count, const char *name, size_t len) {
+    for (int i = 0; i < count; i++)
+        if (strlen(defs[i].name) == len && !memcmp(defs[i].name, name, len)) return i;
+    return -1;
+}
+
+cadre_err switch_parse(const switch_def *defs, int count, const char *assignment, int *index, long *value,
+                       cadre_fail *why) {
+    const char *equals = strchr(assignment, '=');
+    size_t len = equals ? (size_t)(equals - assignment) : strlen(assignment);
+    int i = find(defs, count, assignment, len);
+    if (i < 0) {
+        *index = -1;
+        return cadre_fail_set(why, CADRE_RANGE, "no switch is called '%.*s'", len > 100 ? 100 : (int)len, assignment);
+    }
+    const switch_def *d = &defs[i];
+    if (!equals)
+        return cadre_fail_set(why, CADRE_RANGE, "switch %s needs a value: %s=%ld..%ld", d->name, d->name, d->low,
+                              d->high);
+    long v;
+    bool named = defs == switch_defs && i == SWITCH_ISA && named_isa(equals + 1, &v);
+    if (!named && (!whole(equals + 1, &v) || v < d->low || v > d->high))
+        return cadre_fail_set(why, CADRE_RANGE, "switch %s is '%.100s', expected a whole number in %ld..%ld", d->name,
+                              equals + 1, d->low, d->high);
+    *index = i;
+    *value = v;
+    return CADRE_OK;
+}
