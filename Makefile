@@ -5,7 +5,7 @@ PREFIX  ?= /usr/local
 CFLAGS  ?= -O3 -g
 ARCH    := $(shell uname -m)
 WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
-ALL     := -std=c17 $(WARN) -ffp-contract=off -fno-math-errno -fno-trapping-math -fPIC -pthread -D_GNU_SOURCE -Iinclude -Isrc
+ALL     := -std=c17 $(WARN) -ffp-contract=off -fno-math-errno -fno-trapping-math -fPIC -pthread -D_GNU_SOURCE -Iinclude -Isrc -Itests
 ALL     += -DCADRE_PREFIX='"$(PREFIX)"' $(SANITIZE) $(DEFINES)
 LIBS    := -lpcre2-8 -lutf8proc -lm -pthread $(SANITIZE)
 
