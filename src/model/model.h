@@ -29,11 +29,16 @@ void tensors_close(tensors *t);
 int tensors_count(const tensors *t);
 const tensor_entry *tensors_at(const tensors *t, int i);
 const tensor_entry *tensors_find(const tensors *t, const char *name); /* NULL if absent */
-/* Finds a float tensor of exactly this shape (rows 0: one-dimensional [cols]). FORMAT names the tensor, the file, what
- * was found and what was expected. */
+/* Finds a float tensor of exactly this shape (rows 0: one-dimensional [cols]) and marks it as used. FORMAT (absent, other
+ * shape) and UNSUPPORTED (other dtype) name the tensor, the file, what was found and what was expected. The data may lie
+ * at any byte: old files are not aligned. NULL if the tensor is empty. */
 cadre_err tensors_need(const tensors *t, const char *name, int64_t rows, int64_t cols, cadre_tensor *out,
                        cadre_fail *why);
-/* The bytes of this tensor have been packed: its pages may be dropped. */
+cadre_err tensors_need_shape(const tensors *t, const char *name, const int64_t *shape, int dims, cadre_tensor *out,
+                             cadre_fail *why);
+bool tensors_used(const tensors *t, int i); /* tensors_at(t, i) was found by tensors_need */
+/* The bytes of this tensor will be packed next: read ahead. They have been packed: drop their pages. */
+void tensors_soon(const tensors *t, const cadre_tensor *tensor, int64_t rows, int64_t cols);
 void tensors_done(const tensors *t, const cadre_tensor *tensor, int64_t rows, int64_t cols);
 /* Value of a __metadata__ text entry of the (first) file, NULL if absent. */
 const char *tensors_metadata(const tensors *t, const char *key);
@@ -60,8 +65,18 @@ typedef struct model_config {
     double temperature, top_p; /* generation_config, -1: not given */
     int top_k;
 } model_config;
+/* Errors: IO, FORMAT (file:line:column and path of the value), UNSUPPORTED (a family or feature not known here), NOMEM.
+ * On failure c is empty. */
 cadre_err config_read(const char *dir, model_config *c, cadre_fail *why);
-void config_done(model_config *c);
+void config_done(model_config *c); /* a zeroed struct is fine */
+/* For arch files. A number that must be there; an error of code UNSUPPORTED at key's place (or the file's start). */
+cadre_err config_need_int(const json_doc *doc, const char *key, int64_t low, int64_t high, int *out, cadre_fail *why);
+cadre_err config_unsupported(const json_doc *doc, const json *v, cadre_fail *why, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Experts (all spellings), experts per token, their width, norm_topk_prob: softmax gate, SwiGLU. */
+cadre_err config_moe(const json_doc *doc, model_config *c, cadre_fail *why);
+/* decoder_sparse_step, mlp_only_layers, intermediate_size -> is_moe, f_dense. */
+cadre_err config_sparse(const json_doc *doc, model_config *c, cadre_fail *why);
 
 /* ---- arch: one file per family; it reads the family's own config keys and names its tensors ---- */
 typedef struct model_layer {
@@ -87,23 +102,47 @@ struct cadre_model {
     size_t weight_bytes;
 };
 
+/* A checkpoint is walked twice by the same code. The first walk plans: names and shapes are checked and packed bytes
+ * counted, so that a wrong or too large model is refused before anything is packed. The second packs. */
+typedef struct loader {
+    cadre_model *model;
+    const tensors *tensors;
+    const char *dir; /* for messages */
+    bool planning, said;
+    size_t bytes; /* packed, counted by the planning walk */
+} loader;
+/* Both walks over a model whose config and dtype are set. On failure what was packed is left for cadre_model_close. */
+cadre_err load_model(cadre_model *m, const tensors *t, const char *dir, cadre_fail *why);
+
 typedef struct model_arch {
     const char *model_type;
     /* Family's own keys; the common ones are read already. doc is config.json. */
     cadre_err (*config)(const json_doc *doc, model_config *c, cadre_fail *why);
-    /* Fills everything of m->layer[i] from the tensors. */
-    cadre_err (*load_layer)(cadre_model *m, const tensors *t, int i, cadre_fail *why);
+    /* Fills everything of l->model->layer[i] from the tensors. */
+    cadre_err (*load_layer)(loader *l, int i, cadre_fail *why);
 } model_arch;
 extern const model_arch *const model_archs[]; /* NULL ends it */
 const model_arch *model_arch_find(const char *model_type);
-/* Helpers for arch files: a norm weight as owned fp32, stacked projections packed as one matrix, the experts of
- * "prefix.experts.N.gate_proj.weight" in per-expert or stacked spelling. */
-cadre_err load_vector(const tensors *t, const char *name, int n, float **out, cadre_fail *why);
-cadre_err load_qkv(cadre_model *m, const tensors *t, const char *prefix, bool bias, moe_dense *out, cadre_fail *why);
-cadre_err load_dense(cadre_model *m, const tensors *t, const char *role, const char *name, const char *bias, int out,
-                     int in, moe_dense *d, cadre_fail *why);
-cadre_err load_moe(cadre_model *m, const tensors *t, const char *prefix, moe_layer *out, cadre_fail *why);
-cadre_err load_mlp(cadre_model *m, const tensors *t, const char *prefix, moe_layer *out, cadre_fail *why);
+
+/* Helpers for arch files. Names are made of prefix + "." + what; out stays empty while planning. */
+/* A norm weight as owned fp32. */
+cadre_err load_vector(loader *l, const char *prefix, const char *what, int n, float **out, cadre_fail *why);
+/* prefix.what.weight [out][in], with prefix.what.bias [out] if bias. */
+cadre_err load_dense(loader *l, const char *role, const char *prefix, const char *what, bool bias, int out, int in,
+                     moe_dense *d, cadre_fail *why);
+/* prefix.{q,k,v}_proj stacked into one matrix. */
+cadre_err load_qkv(loader *l, const char *prefix, bool bias, moe_dense *out, cadre_fail *why);
+/* A MoE layer as config.moe says: prefix.<router>.weight, prefix.experts.N.<gate|up|down>.weight or stacked
+ * prefix.experts.gate_up_proj [e][2f][d] (gate rows first) and .down_proj [e][d][f]. NULL names: absent. */
+typedef struct moe_names {
+    const char *router, *gate, *up, *down;
+    const char *bias;   /* of the router's scores, [e] */
+    const char *shared; /* prefix.<shared>.<gate|up|down>.weight, when config.moe.shared_f > 0 */
+    const char *shared_gate;
+} moe_names;
+cadre_err load_moe(loader *l, const char *prefix, const moe_names *names, moe_layer *out, cadre_fail *why);
+/* prefix.{gate,up,down}_proj of width config.f_dense. */
+cadre_err load_mlp(loader *l, const char *prefix, moe_layer *out, cadre_fail *why);
 
 /* ---- tokenizer: tokenizer.json and tokenizer_config.json ---- */
 typedef struct tokenizer tokenizer;

@@ -1,0 +1,420 @@
+/* load.c: the walk over a checkpoint that turns named tensors into packed weights. Which names a layer has is said by
+ * the arch files; what is public is model.c's.
+ *
+ *   walk 1 (planning): names and shapes checked, bytes counted -> leftovers refused -> does it fit?
+ *   walk 2:            read ahead -> packed -> source pages dropped, so that memory stays near the packed size */
+#include "model/model.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_SIZE = 256 };
+static const char *const EMBEDDING = "model.embed_tokens.weight";
+
+/* ---- pieces ---- */
+
+static cadre_err no_memory(const loader *l, const char *what, cadre_fail *why) {
+    return cadre_fail_set(why, CADRE_NOMEM, "%.250s: no memory for %.150s", l->dir, what);
+}
+
+static cadre_err need(loader *l, const char *name, int rows, int cols, cadre_tensor *out, cadre_fail *why) {
+    cadre_err err = tensors_need(l->tensors, name, rows, cols, out, why);
+    if (!err && !l->planning) tensors_soon(l->tensors, out, rows, cols);
+    return err;
+}
+
+static void say_rounding(loader *l, const char *name, cadre_dtype found) {
+    if (l->said || l->model->dtype != CADRE_BF16 || found == CADRE_BF16) return;
+    l->said = true;
+    log_once("%.250s: %s weights are rounded to bfloat16 (first: %.150s)", l->dir,
+             found == CADRE_F32 ? "float32" : "float16", name);
+}
+
+/* A matrix that is packed in the model's type: prefix.what.weight [rows][cols]. */
+static cadre_err need_matrix(loader *l, const char *prefix, const char *what, int rows, int cols, cadre_tensor *out,
+                             cadre_fail *why) {
+    char name[NAME_SIZE];
+    snprintf(name, sizeof name, "%s.%s.weight", prefix, what);
+    cadre_err err = need(l, name, rows, cols, out, why);
+    if (!err) say_rounding(l, name, out->dtype);
+    return err;
+}
+
+static void done(const loader *l, const cadre_tensor *t, int rows, int cols) {
+    if (!l->planning) tensors_done(l->tensors, t, rows, cols);
+}
+
+/* Counts `times` packed matrices. */
+static cadre_err count(loader *l, cadre_dtype type, int out, int in, bool gated, int times, cadre_fail *why) {
+    size_t bytes = 0;
+    bool fits = op_packed_bytes(type, out, in, gated, &bytes) && mem_mul(bytes, (size_t)times, &bytes) &&
+                mem_add(l->bytes, bytes, &l->bytes);
+    if (fits) return CADRE_OK;
+    return cadre_fail_set(why, CADRE_RANGE, "%.250s: %d matrices of %d x %d are too large", l->dir, times, out, in);
+}
+
+/* ---- vectors and dense matrices ---- */
+
+cadre_err load_vector(loader *l, const char *prefix, const char *what, int n, float **out, cadre_fail *why) {
+    char name[NAME_SIZE];
+    cadre_tensor t;
+    snprintf(name, sizeof name, "%s.%s.weight", prefix, what);
+    cadre_err err = need(l, name, 0, n, &t, why);
+    if (err) return err;
+    if (l->planning) {
+        l->bytes += (size_t)n * sizeof(float);
+        return CADRE_OK;
+    }
+    float *v = mem_new_array((size_t)n, sizeof *v);
+    if (!v) return no_memory(l, name, why);
+    for (int i = 0; i < n; i++) v[i] = op_load(t.dtype, t.data, (size_t)i);
+    *out = v;
+    return CADRE_OK;
+}
+
+cadre_err load_dense(loader *l, const char *role, const char *prefix, const char *what, bool bias, int out, int in,
+                     moe_dense *d, cadre_fail *why) {
+    char name[NAME_SIZE];
+    cadre_tensor w, b = {0};
+    snprintf(name, sizeof name, "%s.%s.bias", prefix, what);
+    cadre_err err = need_matrix(l, prefix, what, out, in, &w, why);
+    if (!err && bias) err = need(l, name, 0, out, &b, why);
+    if (err) return err;
+    if (l->planning) return count(l, l->model->dtype, out, in, false, 1, why);
+    err = moe_dense_init(d, l->model->device, role, l->model->dtype, out, in, w, b, why);
+    done(l, &w, out, in);
+    return err;
+}
+
+/* Three matrices of `cols` columns below each other in one block: in their own type if they share it, else in fp32.
+ * *bytes is what mem_free_huge must be told. */
+static cadre_err stack(const loader *l, const cadre_tensor part[3], const int rows[3], int cols, cadre_tensor *out,
+                       size_t *bytes, cadre_fail *why) {
+    bool same = part[0].dtype == part[1].dtype && part[1].dtype == part[2].dtype;
+    cadre_dtype type = same ? part[0].dtype : CADRE_F32;
+    size_t size = op_dtype_size(type), at = 0;
+    *bytes = ((size_t)rows[0] + (size_t)rows[1] + (size_t)rows[2]) * (size_t)cols * size;
+    char *block = mem_new_huge(*bytes);
+    if (!block) return no_memory(l, "the stacked projections", why);
+    for (int i = 0; i < 3; i++) {
+        size_t n = (size_t)rows[i] * (size_t)cols;
+        if (same) memcpy(block + at, part[i].data, n * size);
+        for (size_t j = 0; j < n && !same; j++)
+            ((float *)(void *)(block + at))[j] = op_load(part[i].dtype, part[i].data, j);
+        at += n * size;
+    }
+    *out = (cadre_tensor){block, type};
+    return CADRE_OK;
+}
+
+static cadre_err pack_qkv(loader *l, const cadre_tensor w[3], const cadre_tensor b[3], const int rows[3], bool bias,
+                          moe_dense *out, cadre_fail *why) {
+    int d = l->model->config.d;
+    cadre_tensor all = {0}, all_bias = {0};
+    size_t bytes = 0, bias_bytes = 0;
+    cadre_err err = stack(l, w, rows, d, &all, &bytes, why);
+    if (!err && bias) err = stack(l, b, rows, 1, &all_bias, &bias_bytes, why);
+    if (!err)
+        err = moe_dense_init(out, l->model->device, "qkv", l->model->dtype, rows[0] + rows[1] + rows[2], d, all,
+                             all_bias, why);
+    mem_free_huge((void *)(uintptr_t)all.data, bytes);
+    mem_free_huge((void *)(uintptr_t)all_bias.data, bias_bytes);
+    return err;
+}
+
+cadre_err load_qkv(loader *l, const char *prefix, bool bias, moe_dense *out, cadre_fail *why) {
+    static const char *const what[3] = {"q_proj", "k_proj", "v_proj"};
+    const model_config *c = &l->model->config;
+    const int kv = c->kv_heads * c->head_dim, rows[3] = {c->heads * c->head_dim, kv, kv};
+    cadre_tensor w[3] = {0}, b[3] = {0};
+    cadre_err err = CADRE_OK;
+    for (int i = 0; i < 3 && !err; i++) {
+        char name[NAME_SIZE];
+        snprintf(name, sizeof name, "%s.%s.bias", prefix, what[i]);
+        err = need_matrix(l, prefix, what[i], rows[i], c->d, &w[i], why);
+        if (!err && bias) err = need(l, name, 0, rows[i], &b[i], why);
+    }
+    if (err) return err;
+    if (l->planning) return count(l, l->model->dtype, rows[0] + rows[1] + rows[2], c->d, false, 1, why);
+    err = pack_qkv(l, w, b, rows, bias, out, why);
+    for (int i = 0; i < 3; i++) done(l, &w[i], rows[i], c->d);
+    return err;
+}
+
+/* ---- MLPs ---- */
+
+/* One expert, shared expert or plain MLP: prefix.<gate|up|down>.weight. */
+static cadre_err need_mlp(loader *l, const char *prefix, const moe_names *names, int f, bool gated, cadre_tensor *gate,
+                          cadre_tensor *up, cadre_tensor *down, cadre_fail *why) {
+    int d = l->model->config.d;
+    cadre_err err = gated ? need_matrix(l, prefix, names->gate, f, d, gate, why) : CADRE_OK;
+    if (!err) err = need_matrix(l, prefix, names->up, f, d, up, why);
+    if (!err) err = need_matrix(l, prefix, names->down, d, f, down, why);
+    return err;
+}
+
+static cadre_err count_mlp(loader *l, int f, bool gated, int times, cadre_fail *why) {
+    int d = l->model->config.d;
+    cadre_err err = count(l, l->model->dtype, f, d, gated, times, why);
+    return err ? err : count(l, l->model->dtype, d, f, false, times, why);
+}
+
+cadre_err load_mlp(loader *l, const char *prefix, moe_layer *out, cadre_fail *why) {
+    static const moe_names names = {.gate = "gate_proj", .up = "up_proj", .down = "down_proj"};
+    const cadre_model *m = l->model;
+    int d = m->config.d, f = m->config.f_dense;
+    cadre_tensor gate, up, down;
+    cadre_err err = need_mlp(l, prefix, &names, f, true, &gate, &up, &down, why);
+    if (err) return err;
+    if (l->planning) return count_mlp(l, f, true, 1, why);
+    err = moe_layer_init_mlp(out, m->device, m->dtype, d, f, 1, CADRE_SWIGLU, gate, up, down, why);
+    done(l, &gate, f, d);
+    done(l, &up, f, d);
+    done(l, &down, d, f);
+    return err;
+}
+
+/* prefix.experts.N.<gate|up|down>.weight; list: e gates, e ups, e downs. */
+static cadre_err need_experts(loader *l, const char *prefix, const moe_names *names, cadre_tensor *list,
+                              cadre_fail *why) {
+    const cadre_moe_desc *m = &l->model->config.moe;
+    cadre_err err = CADRE_OK;
+    for (int i = 0; i < m->e && !err; i++) {
+        char expert[NAME_SIZE];
+        snprintf(expert, sizeof expert, "%s.experts.%d", prefix, i);
+        err = need_mlp(l, expert, names, m->f, m->act != CADRE_RELU2, &list[i], &list[m->e + i], &list[2 * m->e + i],
+                       why);
+    }
+    return err;
+}
+
+/* prefix.experts.gate_up_proj [e][2f][d], gate rows first, and .down_proj [e][d][f]. */
+static cadre_err need_stacked(loader *l, const char *prefix, cadre_tensor *list, cadre_fail *why) {
+    const cadre_moe_desc *m = &l->model->config.moe;
+    const int64_t up_shape[3] = {m->e, 2 * (int64_t)m->f, m->d}, down_shape[3] = {m->e, m->d, m->f};
+    char name[NAME_SIZE];
+    cadre_tensor up, down;
+    snprintf(name, sizeof name, "%s.experts.gate_up_proj", prefix);
+    cadre_err err = tensors_need_shape(l->tensors, name, up_shape, 3, &up, why);
+    if (!err) say_rounding(l, name, up.dtype);
+    snprintf(name, sizeof name, "%s.experts.down_proj", prefix);
+    if (!err) err = tensors_need_shape(l->tensors, name, down_shape, 3, &down, why);
+    if (err) return err;
+    say_rounding(l, name, down.dtype);
+    if (!l->planning) {
+        tensors_soon(l->tensors, &up, 2 * (int64_t)m->e * m->f, m->d);
+        tensors_soon(l->tensors, &down, (int64_t)m->e * m->d, m->f);
+    }
+    size_t step_up = (size_t)m->f * (size_t)m->d * op_dtype_size(up.dtype);
+    size_t step_down = (size_t)m->f * (size_t)m->d * op_dtype_size(down.dtype);
+    for (int i = 0; i < m->e; i++) {
+        const char *pair = (const char *)up.data + 2 * (size_t)i * step_up;
+        list[i] = (cadre_tensor){pair, up.dtype};
+        list[m->e + i] = (cadre_tensor){pair + step_up, up.dtype};
+        list[2 * m->e + i] = (cadre_tensor){(const char *)down.data + (size_t)i * step_down, down.dtype};
+    }
+    return CADRE_OK;
+}
+
+static bool is_stacked(const loader *l, const char *prefix) {
+    char name[NAME_SIZE];
+    snprintf(name, sizeof name, "%s.experts.gate_up_proj", prefix);
+    return tensors_find(l->tensors, name) != NULL;
+}
+
+/* The router (kept in fp32, so never rounded), its bias, and the shared expert. */
+static cadre_err need_rest(loader *l, const char *prefix, const moe_names *names, cadre_moe_weights *w,
+                           cadre_fail *why) {
+    const cadre_moe_desc *m = &l->model->config.moe;
+    char name[NAME_SIZE];
+    snprintf(name, sizeof name, "%s.%s.weight", prefix, names->router);
+    cadre_err err = need(l, name, m->e, m->d, &w->router, why);
+    if (!err && names->bias) {
+        snprintf(name, sizeof name, "%s.%s", prefix, names->bias);
+        err = need(l, name, 0, m->e, &w->bias, why);
+    }
+    if (err || !m->shared_f) return err;
+    snprintf(name, sizeof name, "%s.%s", prefix, names->shared);
+    err = need_mlp(l, name, names, m->shared_f, m->act != CADRE_RELU2, &w->shared_gate, &w->shared_up, &w->shared_down,
+                   why);
+    if (err || !names->shared_gate) return err;
+    snprintf(name, sizeof name, "%s.%s.weight", prefix, names->shared_gate);
+    return need(l, name, 1, m->d, &w->shared_expert_gate, why);
+}
+
+static cadre_err count_moe(loader *l, const cadre_moe_weights *w, cadre_fail *why) {
+    const cadre_moe_desc *m = &l->model->config.moe;
+    bool gated = m->act != CADRE_RELU2;
+    cadre_err err = count_mlp(l, m->f, gated, m->e, why);
+    if (!err) err = count(l, CADRE_F32, m->e, m->d, false, 1, why);
+    if (!err && m->shared_f) err = count_mlp(l, m->shared_f, gated, 1, why);
+    if (!err && w->shared_expert_gate.data) err = count(l, CADRE_F32, 1, m->d, false, 1, why);
+    return err;
+}
+
+static void done_moe(const loader *l, const cadre_moe_weights *w) {
+    const cadre_moe_desc *m = &l->model->config.moe;
+    for (int i = 0; i < m->e; i++) {
+        if (w->gate) done(l, &w->gate[i], m->f, m->d);
+        done(l, &w->up[i], m->f, m->d);
+        done(l, &w->down[i], m->d, m->f);
+    }
+    done(l, &w->router, m->e, m->d);
+    done(l, &w->shared_gate, m->shared_f, m->d);
+    done(l, &w->shared_up, m->shared_f, m->d);
+    done(l, &w->shared_down, m->d, m->shared_f);
+}
+
+cadre_err load_moe(loader *l, const char *prefix, const moe_names *names, moe_layer *out, cadre_fail *why) {
+    cadre_moe_desc desc = l->model->config.moe;
+    desc.dtype = l->model->dtype;
+    cadre_tensor *list = mem_new_array(3 * (size_t)desc.e, sizeof *list);
+    if (!list) return no_memory(l, prefix, why);
+    cadre_moe_weights w = {
+        .gate = desc.act == CADRE_RELU2 ? NULL : list, .up = list + desc.e, .down = list + 2 * desc.e};
+    cadre_err err = need_rest(l, prefix, names, &w, why);
+    if (!err)
+        err = is_stacked(l, prefix) ? need_stacked(l, prefix, list, why) : need_experts(l, prefix, names, list, why);
+    if (!err) err = l->planning ? count_moe(l, &w, why) : moe_layer_init(out, l->model->device, &desc, &w, why);
+    if (!err) done_moe(l, &w);
+    mem_free(list);
+    return err;
+}
+
+/* ---- what is outside the layers ---- */
+
+typedef struct copy_job {
+    cadre_dtype from, to;
+    const char *src;
+    char *dst;
+    int rows;
+    size_t cols;
+} copy_job;
+
+static void copy_member(void *ctx, team *t) {
+    const copy_job *j = ctx;
+    int lo, hi;
+    team_split(t, j->rows, 1, &lo, &hi);
+    size_t at = (size_t)lo * j->cols, end = (size_t)hi * j->cols, size = op_dtype_size(j->to);
+    if (j->from == j->to) memcpy(j->dst + at * size, j->src + at * size, (end - at) * size);
+    for (; at < end && j->from != j->to; at++) {
+        float v = op_load(j->from, j->src, at);
+        if (j->to == CADRE_F32)
+            ((float *)(void *)j->dst)[at] = v;
+        else
+            ((uint16_t *)(void *)j->dst)[at] = op_bf16(v);
+    }
+    team_barrier(t);
+}
+
+static cadre_err load_embedding(loader *l, cadre_fail *why) {
+    cadre_model *m = l->model;
+    int vocab = m->config.vocab, d = m->config.d;
+    size_t bytes = (size_t)vocab * (size_t)d * op_dtype_size(m->dtype); /* at most 2^46: config's limits */
+    cadre_tensor t;
+    cadre_err err = need(l, EMBEDDING, vocab, d, &t, why);
+    if (err) return err;
+    say_rounding(l, EMBEDDING, t.dtype);
+    l->bytes += bytes;
+    if (l->planning) return CADRE_OK;
+    m->embedding_bytes = bytes;
+    m->embedding = mem_new_huge(bytes);
+    if (!m->embedding) return no_memory(l, EMBEDDING, why);
+    copy_job job = {t.dtype, m->dtype, t.data, m->embedding, vocab, (size_t)d};
+    pool_run(m->device->threads, copy_member, &job);
+    if (!m->config.tied) done(l, &t, vocab, d);
+    return CADRE_OK;
+}
+
+/* Tied: the embedding is the head, even if the checkpoint holds another one. */
+static cadre_err load_head(loader *l, cadre_fail *why) {
+    cadre_model *m = l->model;
+    int vocab = m->config.vocab, d = m->config.d;
+    const char *name = m->config.tied ? EMBEDDING : "lm_head.weight";
+    cadre_tensor w;
+    cadre_err err = need(l, name, vocab, d, &w, why);
+    if (err) return err;
+    say_rounding(l, name, w.dtype);
+    if (l->planning) return count(l, m->dtype, vocab, d, false, 1, why);
+    err = moe_dense_init(&m->head, m->device, "head", m->dtype, vocab, d, w, (cadre_tensor){0}, why);
+    done(l, &w, vocab, d);
+    return err;
+}
+
+static cadre_err walk(loader *l, cadre_fail *why) {
+    cadre_model *m = l->model;
+    const model_arch *arch = model_arch_find(m->config.arch);
+    cadre_err err = load_embedding(l, why);
+    if (!err) err = load_head(l, why);
+    if (!err) err = load_vector(l, "model", "norm", m->config.d, &m->norm, why);
+    for (int i = 0; i < m->config.layers && !err; i++) err = arch->load_layer(l, i, why);
+    return err;
+}
+
+/* ---- what the first walk found ---- */
+
+/* N of "model.layers.N.", or -1. */
+static long layer_of(const char *name) {
+    static const char start[] = "model.layers.";
+    char *end;
+    if (strncmp(name, start, sizeof start - 1) || name[sizeof start - 1] < '0' || name[sizeof start - 1] > '9')
+        return -1;
+    long n = strtol(name + sizeof start - 1, &end, 10);
+    return *end == '.' ? n : -1;
+}
+
+/* Old checkpoints store tables that are computed anyway. */
+static bool harmless(const loader *l, const char *name) {
+    const char *last = strstr(name, ".rotary_emb.inv_freq");
+    return (last && !strcmp(last, ".rotary_emb.inv_freq")) ||
+           (l->model->config.tied && !strcmp(name, "lm_head.weight"));
+}
+
+/* A tensor of a layer that no one asked for means that this layer is not what we think it is: an expert too many, a
+ * bias, a scale. Those of further layers (multi-token prediction) and others are left alone, but said. */
+static cadre_err check_leftovers(const loader *l, cadre_fail *why) {
+    const model_config *c = &l->model->config;
+    int later = 0, others = 0;
+    const char *first = NULL;
+    for (int i = 0; i < tensors_count(l->tensors); i++) {
+        const tensor_entry *e = tensors_at(l->tensors, i);
+        if (tensors_used(l->tensors, i) || harmless(l, e->name)) continue;
+        long n = layer_of(e->name);
+        if (n >= 0 && n < c->layers)
+            return cadre_fail_set(why, CADRE_FORMAT,
+                                  "%.200s: tensor '%.120s' has no place in this %s (%d experts, %d layers)", e->file,
+                                  e->name, c->arch, c->moe.e, c->layers);
+        later += n >= 0;
+        others += n < 0;
+        if (n < 0 && !first) first = e->name;
+    }
+    if (later) log_once("%.300s: %d tensors of layers from %d on are not used", l->dir, later, c->layers);
+    if (others) log_once("%.250s: %d tensors are not used (first: %.150s)", l->dir, others, first);
+    return CADRE_OK;
+}
+
+static cadre_err check_memory(const loader *l, cadre_fail *why) {
+    uint64_t have = dev_memory_available();
+    if (l->bytes <= have) return CADRE_OK;
+    return cadre_fail_set(why, CADRE_NOMEM, "%.300s: does not fit: needs %.1f MB for weights in %s, have %.1f MB",
+                          l->dir, (double)l->bytes / 1e6, l->model->weights, (double)have / 1e6);
+}
+
+static void add_weights(cadre_model *m) {
+    m->weight_bytes = m->embedding_bytes + m->head.bytes;
+    for (int i = 0; i < m->config.layers; i++)
+        m->weight_bytes += m->layer[i].qkv.bytes + m->layer[i].o.bytes + moe_layer_weight_bytes(&m->layer[i].mlp);
+}
+
+cadre_err load_model(cadre_model *m, const tensors *t, const char *dir, cadre_fail *why) {
+    loader l = {.model = m, .tensors = t, .dir = dir, .planning = true};
+    m->layer = mem_new_array((size_t)m->config.layers, sizeof *m->layer);
+    if (!m->layer) return no_memory(&l, "its layers", why);
+    cadre_err err = walk(&l, why);
+    if (!err) err = check_leftovers(&l, why);
+    if (!err) err = check_memory(&l, why);
+    l.planning = false;
+    if (!err) err = walk(&l, why);
+    if (!err) add_weights(m);
+    return err;
+}
