@@ -13,9 +13,14 @@
 #    define CADRE_KERNELS_X86(K) \
         K(dense_f32_avx2)        \
         K(dense_bf16_avx2)       \
+        K(experts_f32_avx2)      \
+        K(experts_bf16_avx2)     \
         K(dense_f32_avx512)      \
         K(dense_bf16_avx512)     \
-        K(dense_bf16_avx512bf16)
+        K(experts_f32_avx512)    \
+        K(experts_bf16_avx512)   \
+        K(dense_bf16_avx512bf16) \
+        K(experts_bf16_avx512bf16)
 #else
 #    define CADRE_KERNELS_X86(K)
 #endif
