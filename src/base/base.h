@@ -4,6 +4,7 @@
 #define CADRE_BASE_H
 #include "cadre.h"
 
+#include "cgroup.h"
 #include "clock.h"
 #include "err.h"
 #include "fault.h"

@@ -6,6 +6,7 @@
  * Members spin at barriers, and sleep between runs. If the pool is busy with another caller's run, the function runs in
  * the calling thread alone, as a team of one: law L1 makes the bits the same. Every member runs with denormals flushed
  * (FTZ and DAZ), as docs/numerics.md asks; the caller's mode is restored.
+ * A pool does not live on in a forked child.
  */
 #ifndef CADRE_BASE_POOL_H
 #define CADRE_BASE_POOL_H
