@@ -79,8 +79,8 @@ static cadre_err header_length(const shard *s, size_t *len, cadre_fail *why) {
 static cadre_err read_counts(const json_doc *doc, const json *entry, const char *key, int most, int64_t *out,
                              int *count, cadre_fail *why) {
     const json *a = json_get(entry, key);
-    if (!a || a->kind != JSON_ARRAY)
-        return json_fail(doc, a ? a : entry, why, "%s: expected an array of whole numbers", a ? "is not a list" : key);
+    if (!a) return json_fail(doc, entry, why, "has no %s, expected a list of whole numbers", key);
+    if (a->kind != JSON_ARRAY) return json_fail(doc, a, why, "expected a list of whole numbers");
     if (a->count > most) return json_fail(doc, a, why, "has %d numbers, expected at most %d", a->count, most);
     int n = 0;
     for (const json *v = a->child; v; v = v->next, n++) {
@@ -94,7 +94,8 @@ static cadre_err read_counts(const json_doc *doc, const json *entry, const char 
 
 static cadre_err read_dtype(const json_doc *doc, const json *entry, tensor_entry *e, int *bits, cadre_fail *why) {
     const json *v = json_get(entry, "dtype");
-    if (!v || v->kind != JSON_TEXT) return json_fail(doc, v ? v : entry, why, "expected a text: dtype");
+    if (!v) return json_fail(doc, entry, why, "has no dtype, expected a text");
+    if (v->kind != JSON_TEXT) return json_fail(doc, v, why, "expected a text such as BF16");
     snprintf(e->dtype_text, sizeof e->dtype_text, "%s", v->text);
     *bits = 0;
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
@@ -110,7 +111,7 @@ static cadre_err check_span(const json_doc *doc, const json *entry, const tensor
     bool fits = true;
     for (int i = 0; i < e->dims; i++) fits = fits && mem_mul(n, (size_t)e->shape[i], &n);
     fits = fits && mem_mul(n, bits ? (size_t)bits : 1, &n);
-    if (!fits) return json_fail(doc, json_get(entry, "shape"), why, "its product does not fit 64 bits");
+    if (!fits) return json_fail(doc, json_get(entry, "shape"), why, "has a product beyond 64 bits");
     if (bits && (n % 8 || n / 8 != e->bytes))
         return json_fail(doc, json_get(entry, "data_offsets"), why, "span %zu bytes, but the shape in %s needs %zu",
                          e->bytes, e->dtype_text, n / 8 + (n % 8 != 0));
@@ -195,7 +196,7 @@ static size_t texts_size(const json *root) {
 }
 
 static cadre_err grow(tensors *t, int more, cadre_fail *why) {
-    if (t->cap - t->count >= more) return CADRE_OK;
+    if (t->entry && t->cap - t->count >= more) return CADRE_OK;
     size_t cap = (size_t)t->count + (size_t)more + (size_t)t->cap;
     tensor_entry *p = cap > INT32_MAX / 2 ? NULL : mem_resize(t->entry, (size_t)t->count * sizeof *p, cap * sizeof *p);
     if (!p) return cadre_fail_set(why, CADRE_NOMEM, "%.300s: no memory for %zu tensors", t->source, cap);
@@ -266,7 +267,7 @@ static cadre_err add_shard(tensors *t, const char *dir, const char *name, cadre_
         return cadre_fail_set(why, CADRE_IO, "%.300s: path too long", dir);
     shard *s = &t->shard[t->shards];
     s->path = dir ? mem_copy_text(path, strlen(path)) : mem_copy_text(name, strlen(name));
-    if (!s->path) return cadre_fail_set(why, CADRE_NOMEM, "%.300s: out of memory", name);
+    if (!s->path) return cadre_fail_set(why, CADRE_NOMEM, "%.300s: out of memory", t->source);
     const char *slash = strrchr(s->path, '/');
     s->name = slash ? slash + 1 : s->path;
     t->shards++;
