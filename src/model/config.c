@@ -29,8 +29,9 @@ cadre_err config_unsupported(const json_doc *doc, const json *v, cadre_fail *why
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    return cadre_fail_set(why, CADRE_UNSUPPORTED, "%.200s:%d:%d: .%.60s %s", json_name(doc), v->line, v->column,
-                          v->key ? v->key : "", message);
+    json_fail(doc, v, why, "%s", message);
+    if (why) why->code = CADRE_UNSUPPORTED;
+    return CADRE_UNSUPPORTED;
 }
 
 static cadre_err read_int(const json_doc *doc, const json *object, const char *key, int64_t def, int64_t low,
@@ -122,8 +123,8 @@ static cadre_err read_rope(const json_doc *doc, model_config *c, cadre_fail *why
     if (!err) err = json_text(doc, rope, "rope_type", kind, &kind, why);
     if (err) return err;
     if (part != 1)
-        return config_unsupported(doc, rope ? rope : root, why, "asks for rotary angles on %g of a head, expected 1",
-                                  part);
+        return config_unsupported(doc, given(rope, "partial_rotary_factor") ? rope : root, why,
+                                  "has partial_rotary_factor %g, expected 1", part);
     for (const json *v = rope ? rope->child : NULL; v; v = v->next)
         if (v->kind == JSON_OBJECT)
             return config_unsupported(doc, v, why, "has rotary settings of its own: expected one for all layers");
