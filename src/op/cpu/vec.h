@@ -65,6 +65,14 @@ INLINE __m128 v_sum16x4(vf a, vf b, vf c, vf d) {
     return _mm_add_ps(_mm_shuffle_ps(ab, cd, _MM_SHUFFLE(2, 0, 2, 0)), _mm_shuffle_ps(ab, cd, _MM_SHUFFLE(3, 1, 3, 1)));
 }
 
+/* The largest lane; lanes that are NaN are the caller's to keep out. */
+INLINE float v_max16(vf v) {
+    __m256 h = v_max_to8(v);
+    __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    q = _mm_max_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
+}
+
 /* ---- exp and what is made of it ---- */
 INLINE vf v_exp(vf x) {
     vf y = v_min(v_set(EXP_HIGH), x); /* a NaN passes */

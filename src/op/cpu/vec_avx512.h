@@ -33,6 +33,7 @@ INLINE vf v_exponent(vf t) {
 }
 
 INLINE __m256 v_sum_to8(vf a) { return _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)); }
+INLINE __m256 v_max_to8(vf a) { return _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)); }
 
 INLINE __mmask16 v_lanes(int n) { return (__mmask16)((1u << n) - 1); }
 INLINE vf v_load_part(const float *p, int n) { return _mm512_maskz_loadu_ps(v_lanes(n), p); }
