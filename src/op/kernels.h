@@ -16,11 +16,15 @@
         K(experts_f32_avx2)      \
         K(experts_bf16_avx2)     \
         K(norm_avx2)             \
+        K(attn_f32_avx2)         \
+        K(attn_bf16_avx2)        \
         K(dense_f32_avx512)      \
         K(dense_bf16_avx512)     \
         K(experts_f32_avx512)    \
         K(experts_bf16_avx512)   \
         K(norm_avx512)           \
+        K(attn_f32_avx512)       \
+        K(attn_bf16_avx512)      \
         K(dense_bf16_avx512bf16) \
         K(experts_bf16_avx512bf16)
 #else
