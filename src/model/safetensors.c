@@ -342,7 +342,7 @@ static cadre_err finish(tensors *t, cadre_err err, tensors **out) {
 }
 
 cadre_err tensors_open_file(const char *path, tensors **out, cadre_fail *why) {
-    tensors *t;
+    tensors *t = NULL;
     cadre_err err = new_tensors(path, &t, why);
     if (err) return err;
     t->shard = mem_new_array(1, sizeof *t->shard);
@@ -361,7 +361,7 @@ cadre_err tensors_open(const char *dir, tensors **out, cadre_fail *why) {
     if (!file_join(path, sizeof path, dir, "model.safetensors.index.json") || !file_exists(path))
         return cadre_fail_set(why, CADRE_IO, "%.300s: expected model.safetensors or model.safetensors.index.json in it",
                               dir);
-    tensors *t;
+    tensors *t = NULL;
     json_doc *doc;
     cadre_err err = new_tensors(path, &t, why);
     if (err) return err;
