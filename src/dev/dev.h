@@ -21,17 +21,25 @@ struct cadre_device {
 
 /* What the CPU has, without switches. */
 unsigned dev_features(void);
+/* The kernel set for a CPU with these features when switch isa asks for `asked` and `bad` cases of dev_bf16_pair_exact
+ * failed. line: why it is less than what was asked or what the CPU has, "" if it is neither. Pure. */
+int dev_choose_isa(unsigned features, long asked, uint64_t bad, char *line, size_t size);
+/* Is vdpbf16ps the pair of fused multiply-adds that docs/numerics.md says: fma(a0, b0, fma(a1, b1, acc)), denormals
+ * zero? Tries `cases` random inputs (rounded up to whole vectors), many near underflow; *bad: how many differ. False
+ * with *bad = 0 where the instruction is missing. */
+bool dev_bf16_pair_exact(uint64_t cases, uint64_t seed, uint64_t *bad);
 /* Bytes of memory this process may still use: the least of free memory and the container's limit. */
 uint64_t dev_memory_available(void);
 
 /* Measured ceilings, best of `repeats` passes of the best of a fixed list of read kernels over `bytes` of memory. */
 typedef struct dev_ceiling {
-    double read_gbps;    /* all threads */
-    double read1_gbps;   /* one thread */
-    double fma_gflops;   /* fp32 FMA, all threads, widest vectors in use */
-    double bf16_gflops;  /* bf16 pair products, 0 without the instruction */
+    double read_gbps;   /* all threads */
+    double read1_gbps;  /* one thread */
+    double fma_gflops;  /* fp32 FMA, all threads, widest vectors in use */
+    double bf16_gflops; /* bf16 pair products, 0 without the instruction */
 } dev_ceiling;
-/* Read ceiling alone: cheap enough to probe before and after each arm. buffer: touched, random, >= 4x the last cache. */
+/* Read ceiling alone: cheap enough to probe before and after each arm. buffer: touched, random, >= 4x the last cache.
+ */
 double dev_read_gbps(cadre_device *device, const void *buffer, size_t bytes, int repeats);
 cadre_err dev_measure(cadre_device *device, size_t bytes, int repeats, dev_ceiling *out, cadre_fail *why);
 #endif
