@@ -1,0 +1,234 @@
+/* file: maps, whole files, atomic writes, appends, odd kinds of files; every refusal names the path. */
+#include "base/base.h"
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char dir[] = "/tmp/cadre-file-XXXXXX";
+static cadre_fail why;
+
+static const char *in(const char *name) {
+    static char path[16][200];
+    static int turn;
+    char *p = path[turn++ % 16];
+    assert_true(file_join(p, sizeof path[0], dir, name));
+    return p;
+}
+
+static void says(cadre_err err, const char *path, const char *rest) {
+    char want[400];
+    snprintf(want, sizeof want, "%s%s", path, rest);
+    assert_int_equal(err, CADRE_IO);
+    assert_string_equal(why.text, want);
+}
+
+static void is(const char *path, const char *want, size_t n) {
+    char *text;
+    size_t len;
+    assert_int_equal(file_read(path, 1 << 20, &text, &len, &why), CADRE_OK);
+    assert_int_equal(len, n);
+    assert_memory_equal(text, want, n);
+    assert_int_equal(text[n], 0);
+    mem_free(text);
+}
+
+static void writing(void **state) {
+    (void)state;
+    const char *path = in("a");
+    assert_false(file_exists(path));
+    assert_int_equal(file_write(path, "one\0two", 7, &why), CADRE_OK);
+    is(path, "one\0two", 7);
+    assert_true(file_exists(path) && !file_is_dir(path));
+    chmod(path, 0640);
+    assert_int_equal(file_write(path, "", 0, &why), CADRE_OK);
+    is(path, "", 0);
+    struct stat st;
+    stat(path, &st);
+    assert_int_equal(st.st_mode & 0777, 0640);
+    says(file_write(dir, "x", 1, &why), dir, ": is a folder");
+    assert_int_equal(file_write(in("no/such"), "x", 1, &why), CADRE_IO);
+    assert_memory_equal(why.text, in("no/such"), strlen(in("no/such")));
+    assert_non_null(strstr(why.text, "cannot make: No such file or directory"));
+    /* a device is written to, never replaced */
+    assert_int_equal(file_write("/dev/null", "x", 1, &why), CADRE_OK);
+    stat("/dev/null", &st);
+    assert_true(S_ISCHR(st.st_mode));
+    assert_int_equal(file_write("/dev/full", "x", 1, &why), CADRE_IO);
+    assert_string_equal(why.text, "/dev/full: cannot write: No space left on device");
+    remove(path);
+    assert_int_equal(rmdir(dir), 0); /* so no temporary file was left */
+    assert_int_equal(mkdir(dir, 0700), 0);
+}
+
+static void appending(void **state) {
+    (void)state;
+    const char *path = in("log");
+    assert_int_equal(file_append(path, "one\n", 4, &why), CADRE_OK);
+    assert_int_equal(file_append(path, "two\n", 4, &why), CADRE_OK);
+    is(path, "one\ntwo\n", 8);
+    remove(path);
+    says(file_append(dir, "x", 1, &why), dir, ": cannot open: Is a directory");
+    says(file_append("/dev/full", "x", 1, &why), "/dev/full", ": cannot append to: No space left on device");
+}
+
+static void reading(void **state) {
+    (void)state;
+    char *text = NULL, big[10000];
+    size_t len;
+    const char *path = in("big");
+    for (int i = 0; i < 10000; i++) big[i] = (char)(i * 7);
+    assert_int_equal(file_write(path, big, sizeof big, &why), CADRE_OK);
+    is(path, big, sizeof big);
+    says(file_read(path, 9999, &text, &len, &why), path, ": larger than the limit of 9999 bytes");
+    says(file_read(dir, 100, &text, &len, &why), dir, ": expected a file, found a folder");
+    says(file_read(in("none"), 100, &text, &len, &why), in("none"), ": cannot open: No such file or directory");
+    says(file_read("/dev/zero", 5000, &text, &len, &why), "/dev/zero", ": larger than the limit of 5000 bytes");
+    /* /proc says size 0 and has more */
+    assert_int_equal(file_read("/proc/self/maps", 1 << 20, &text, &len, &why), CADRE_OK);
+    assert_true(len > 100 && strlen(text) == len);
+    mem_free(text);
+    for (int n = 0; n < 1; n++) {
+        mem_fail_after(n);
+        assert_int_equal(file_read(path, 1 << 20, &text, &len, &why), CADRE_NOMEM);
+        mem_fail_after(-1);
+    }
+    for (int n = 0; n < 2; n++) {
+        mem_fail_after(n);
+        assert_int_equal(file_read("/proc/self/maps", 1 << 20, &text, &len, &why), CADRE_NOMEM);
+        mem_fail_after(-1);
+    }
+    remove(path);
+}
+
+static void *feed(void *path) {
+    FILE *f = fopen(path, "w");
+    for (int i = 0; i < 3000; i++) fputs("0123456789", f);
+    fclose(f);
+    return NULL;
+}
+
+static void pipes(void **state) {
+    (void)state;
+    const char *path = in("pipe");
+    char *text;
+    size_t len;
+    file_map map = {0};
+    assert_int_equal(mkfifo(path, 0600), 0);
+    says(file_open_map(path, &map, &why), path, ": expected a regular file"); /* and does not wait for a writer */
+    assert_null(map.data);
+    /* a writer that is there is read to its end */
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    char self[64];
+    snprintf(self, sizeof self, "/dev/fd/%d", ends[0]);
+    pthread_t writer;
+    char out[64];
+    snprintf(out, sizeof out, "/dev/fd/%d", ends[1]);
+    assert_int_equal(pthread_create(&writer, NULL, feed, out), 0);
+    pthread_join(writer, NULL); /* 30000 bytes fit into a pipe */
+    close(ends[1]);
+    assert_int_equal(file_read(self, 1 << 20, &text, &len, &why), CADRE_OK);
+    assert_int_equal(len, 30000);
+    assert_memory_equal(text + 29990, "0123456789", 11);
+    mem_free(text);
+    close(ends[0]);
+    remove(path);
+}
+
+static void standard_input(void **state) {
+    (void)state;
+    int ends[2], old = dup(0);
+    char *text;
+    size_t len;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "hello", 5), 5);
+    close(ends[1]);
+    dup2(ends[0], 0);
+    close(ends[0]);
+    assert_int_equal(file_read_stdin(100, &text, &len, &why), CADRE_OK);
+    assert_string_equal(text, "hello");
+    assert_int_equal(len, 5);
+    mem_free(text);
+    dup2(old, 0);
+    close(old);
+}
+
+static void maps(void **state) {
+    (void)state;
+    const char *path = in("map");
+    size_t size = 5 * 4096 + 17;
+    char *data = mem_new(size);
+    for (size_t i = 0; i < size; i++) data[i] = (char)(i >> 4);
+    assert_int_equal(file_write(path, data, size, &why), CADRE_OK);
+    file_map map = {0};
+    assert_int_equal(file_open_map(path, &map, &why), CADRE_OK);
+    assert_int_equal(map.size, size);
+    assert_memory_equal(map.data, data, size);
+    file_map_soon(&map, 100, 5000);
+    file_map_done(&map, 0, size);
+    file_map_done(&map, 4000, 9000);
+    file_map_done(&map, size - 1, 1);
+    file_map_done(&map, size + 1, SIZE_MAX);
+    file_map_soon(&map, 1, SIZE_MAX);
+    assert_memory_equal(map.data, data, size); /* dropped pages come back from the file */
+    file_close_map(&map);
+    assert_null(map.data);
+    file_close_map(&map);
+    mem_free(data);
+    assert_int_equal(file_write(path, "", 0, &why), CADRE_OK);
+    assert_int_equal(file_open_map(path, &map, &why), CADRE_OK);
+    assert_non_null(map.data);
+    assert_int_equal(map.size, 0);
+    file_map_done(&map, 0, 10);
+    file_close_map(&map);
+    remove(path);
+    says(file_open_map(path, &map, &why), path, ": cannot open: No such file or directory");
+    says(file_open_map(dir, &map, &why), dir, ": expected a file, found a folder");
+    says(file_open_map("/dev/null", &map, &why), "/dev/null", ": expected a regular file");
+}
+
+static void names(void **state) {
+    (void)state;
+    char out[8];
+    assert_true(file_join(out, sizeof out, "a", "b"));
+    assert_string_equal(out, "a/b");
+    assert_true(file_join(out, sizeof out, "a/", "b"));
+    assert_string_equal(out, "a/b");
+    assert_true(file_join(out, sizeof out, "", "b"));
+    assert_string_equal(out, "/b");
+    assert_true(file_join(out, sizeof out, "abc", "def"));
+    assert_false(file_join(out, sizeof out, "abc", "defg"));
+    assert_true(file_is_dir(dir) && file_exists(dir) && !file_is_dir(in("none")));
+    char place[4096], again[4200];
+    assert_int_equal(file_program_dir(place, sizeof place, &why), CADRE_OK);
+    snprintf(again, sizeof again, "%s/%s", place, program_invocation_short_name);
+    assert_true(file_exists(again));
+    assert_int_equal(file_program_dir(place, 2, &why), CADRE_IO);
+}
+
+static int make_dir(void **state) {
+    (void)state;
+    return mkdtemp(dir) ? 0 : -1;
+}
+static int remove_dir(void **state) {
+    (void)state;
+    return rmdir(dir); /* fails if a test left a file */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(writing), cmocka_unit_test(appending),      cmocka_unit_test(reading), cmocka_unit_test(pipes),
+        cmocka_unit_test(maps),    cmocka_unit_test(standard_input), cmocka_unit_test(names),
+    };
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
