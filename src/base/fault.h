@@ -8,8 +8,8 @@ typedef enum fault {
     FAULT_NONE,
     FAULT_ORDER,     /* 1: a kernel with more than one row per tile adds each pair in the other order */
     FAULT_TAIL,      /* 2: the last row of a tile that is not full repeats its neighbour's input */
-    FAULT_NEIGHBOUR, /* 3: a sequence's attention sees a key of the sequence beside it */
-    FAULT_CHUNK,     /* 4: the first row of a prefill chunk misses the last key before the border */
+    FAULT_NEIGHBOUR, /* 3: a sequence's attention reads the keys of the sequence beside it */
+    FAULT_CHUNK,     /* 4: the first row of a prefill chunk sees one key too few */
     FAULT_SPLIT,     /* 5: a member's static share of the work starts one unit late */
     FAULT_NORM,      /* 6: norms skip their weight */
     FAULT_ROPE,      /* 7: rotary pairs are neighbours instead of halves */
