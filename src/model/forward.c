@@ -90,7 +90,8 @@ static void place_row(const cadre_session *s, const model_layer *layer, int l, i
 static op_attn_row row_keys(const cadre_session *s, int l, int i) {
     const step *p = &s->step;
     op_attn_row row = {session_plane(s, l, p->slot[i], 0), session_plane(s, l, p->slot[i], 1), p->position[i]};
-    if (fault_planted(FAULT_NEIGHBOUR) && p->slot[i] != p->slot[0]) row.k = session_plane(s, l, p->slot[0], 0);
+    int neighbour = p->slot[p->n - 1] != p->slot[i] ? p->slot[p->n - 1] : p->slot[0];
+    if (fault_planted(FAULT_NEIGHBOUR)) row.k = session_plane(s, l, neighbour, 0);
     if (fault_planted(FAULT_CHUNK) && p->chunk_first[i] && row.position > 0) row.position--;
     return row;
 }
