@@ -102,10 +102,8 @@ static void attend(const cadre_session *s, team *t, const model_layer *layer, in
     const step *p = &s->step;
     int lo, hi;
     team_split(t, p->n, 1, &lo, &hi);
-    for (int i = lo; i < hi; i++) {
-        place_row(s, layer, l, i);
-        p->attn[i] = row_keys(s, l, i);
-    }
+    for (int i = lo; i < hi; i++) place_row(s, layer, l, i);
+    for (int i = 0; team_id(t) == 0 && i < p->n; i++) p->attn[i] = row_keys(s, l, i);
     team_barrier(t);
     const plan_row *row = team_id(t) == 0 ? plan_use(&m->attn_plan, p->n) : plan_row_for(&m->attn_plan, p->n);
     op_attn a = {.n = p->n,
