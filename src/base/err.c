@@ -1,8 +1,10 @@
 /* err.c: error codes as text, and the one line that travels with them. */
 #include "err.h"
+#include "utf8.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 const char *cadre_err_text(cadre_err code) {
     static const char *const text[] = {
@@ -18,6 +20,14 @@ const char *cadre_version(void) {
     return CADRE_VERSION;
 }
 
+void err_one_line(char *text) {
+    unsigned char *p = (unsigned char *)text, *end = p + strlen(text);
+    for (int n; p < end; p += n) {
+        bool bad = utf8_decode(p, end, &n) == UTF8_BAD;
+        if (bad || *p < 32 || *p == 127) memset(p, '?', (size_t)n);
+    }
+}
+
 cadre_err cadre_fail_set(cadre_fail *why, cadre_err code, const char *format, ...) {
     if (!why) return code;
     va_list args;
@@ -26,8 +36,7 @@ cadre_err cadre_fail_set(cadre_fail *why, cadre_err code, const char *format, ..
     va_end(args);
     why->code = code;
     if (n < 0) why->text[0] = 0;
-    for (char *p = why->text; *p; p++)
-        if ((unsigned char)*p < 32 || *p == 127) *p = '?';
+    err_one_line(why->text);
     return code;
 }
 

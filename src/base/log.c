@@ -1,6 +1,7 @@
 /* log.c: lines for the one listener of the process. */
 #include "log.h"
 #include "cadre.h"
+#include "err.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -43,8 +44,7 @@ static bool known(const char *line) {
 static void say(bool once, const char *format, va_list args) {
     char line[512];
     if (vsnprintf(line, sizeof line, format, args) < 0) return;
-    for (char *p = line; *p; p++)
-        if ((unsigned char)*p < 32 || *p == 127) *p = '?';
+    err_one_line(line);
     pthread_mutex_lock(&lock);
     cadre_listener fn = listener;
     void *ctx = listener_ctx;

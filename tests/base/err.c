@@ -28,6 +28,10 @@ static void lines(void **state) {
     /* one line, whatever a file's name holds; bytes beyond ASCII stay */
     cadre_fail_set(&why, CADRE_IO, "%s", "a\nb\x1b[0m\x7f \xc3\xa9");
     assert_string_equal(why.text, "a?b?[0m? \xc3\xa9");
+    cadre_fail_set(&why, CADRE_IO, "%s", "\xff \xc3 \xe2\x82 \xed\xa0\x80.");
+    assert_string_equal(why.text, "? ? ?? ???.");
+    cadre_fail_set(&why, CADRE_IO, "%.3s", "ab\xc3\xa9"); /* a cut inside a character */
+    assert_string_equal(why.text, "ab?");
     char big[2000];
     memset(big, 'x', sizeof big - 1);
     big[sizeof big - 1] = 0;
