@@ -52,7 +52,7 @@ const char *op_numerics(cadre_dtype dtype) {
 /* ---- knobs ---- */
 
 void op_knobs_default(op_family family, op_knobs *knobs) {
-    *knobs = (op_knobs){0};
+    *knobs = (op_knobs){.v = {0}}; /* {0} alone zeroes the first member only */
     for (int i = 0; i < op_families[family].count; i++) knobs->v[i] = op_families[family].knobs[i].def;
 }
 
@@ -83,7 +83,7 @@ static int choices(const op_knob_def *def) {
 
 /* An index is a number whose digits, one per knob and the last one fastest, count doublings. */
 static bool decode(const op_family_def *family, long index, op_knobs *knobs) {
-    *knobs = (op_knobs){0};
+    *knobs = (op_knobs){.v = {0}};
     for (int i = family->count - 1; i >= 0; i--) {
         int n = choices(&family->knobs[i]);
         knobs->v[i] = family->knobs[i].low << index % n;
