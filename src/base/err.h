@@ -15,7 +15,10 @@ void err_one_line(char *text);
 /* The condition is a law of the program, not the caller's mistake: on in every build made by `make check`. */
 #ifdef CADRE_CHECKS
 void cadre_assert_failed(const char *condition, const char *file, int line) __attribute__((noreturn));
-#    define cadre_assert(c) ((c) ? (void)0 : cadre_assert_failed(#    c, __FILE__, __LINE__))
+/* the formatter takes #c for a directive */
+/* clang-format off */
+#define cadre_assert(c) ((c) ? (void)0 : cadre_assert_failed(#c, __FILE__, __LINE__))
+/* clang-format on */
 #else
 #    define cadre_assert(c) ((void)0)
 #endif

@@ -17,8 +17,9 @@ void mem_free(void *p);
 void *mem_new_huge(size_t bytes);
 void mem_free_huge(void *p, size_t bytes);
 
-uint64_t mem_count(void);       /* allocations so far, all kinds */
-void mem_fail_after(int64_t n); /* tests: the n-th allocation from now fails (0 = the next), and all after it; -1: never */
+uint64_t mem_count(void); /* allocations so far, all kinds */
+void mem_fail_after(
+    int64_t n); /* tests: the n-th allocation from now fails (0 = the next), and all after it; -1: never */
 
 /* *out = a * b (a + b); false on overflow, *out untouched. */
 bool mem_mul(size_t a, size_t b, size_t *out);
