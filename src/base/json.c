@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH = 64, FEW = 16, BLOCK_FIRST = 32, BLOCK_MOST = 16384 };
+enum { DEPTH = 64, FEW = 16, BLOCK_FIRST = 32, BLOCK_MOST = 1 << 17 };
 
 typedef struct block {
     struct block *next;

@@ -46,11 +46,22 @@ bool mem_add(size_t a, size_t b, size_t *out) {
     return true;
 }
 
+static bool wants_huge_pages(void) {
+    return switch_get(SWITCH_HUGE_PAGES);
+}
+
+/* A fault for each 4 KiB page can cost more than all the work on a big block: ask for huge pages inside it. */
+static void ask_huge(char *p, size_t bytes) {
+    size_t skip = (HUGE - (uintptr_t)p % HUGE) % HUGE;
+    madvise(p + skip, (bytes - skip) / HUGE * HUGE, MADV_HUGEPAGE); /* a wish: no harm if refused */
+}
+
 /* posix_memalign keeps the exact size (aligned_alloc wants multiples), so that a sanitizer sees the first byte too far.
  */
 static void *take(size_t bytes, size_t zero_from) {
     void *p;
     if (!admit() || bytes > PTRDIFF_MAX || posix_memalign(&p, ALIGN, bytes ? bytes : 1)) return NULL;
+    if (bytes >= 2 * HUGE && wants_huge_pages()) ask_huge(p, bytes);
     if (zero_from < bytes) memset((char *)p + zero_from, 0, bytes - zero_from);
     return p;
 }
@@ -110,7 +121,7 @@ void *mem_new_huge(size_t bytes) {
     size_t size = mapped(bytes);
     if (!admit() || !size) return NULL;
     char *p = map_aligned(size);
-    if (p && switch_get(SWITCH_HUGE_PAGES)) madvise(p, size, MADV_HUGEPAGE); /* a wish: no harm if refused */
+    if (p && wants_huge_pages()) madvise(p, size, MADV_HUGEPAGE);
     return p;
 }
 
