@@ -1,0 +1,214 @@
+/* bench.c: `cadre bench`: end to end, over prompts of a file or of random ids; every pass's raw times are kept. */
+#include "bench.h"
+#include "commands.h"
+#include "measure.h"
+#include "random_model.h"
+#include <math.h>
+#include <string.h>
+
+#define O(letter, name, kind, arg, member, low, high, what) \
+    OPTS_ROW(bench_opts, letter, name, kind, arg, member, low, high, what)
+static const opts_def defs[] = {
+    OPTS_MODEL(bench_opts, model),
+    O(0, "--random-weights", OPTS_TEXT, "CONFIG", random, 0, 0,
+      "no checkpoint: random weights in the shape of a config.json (or of a folder's)"),
+    O(0, "--prompt-len", OPTS_INT, "N", prompt_len, 1, 1 << 24, "random ids per prompt (default 128)"),
+    O(0, "--gen-len", OPTS_INT, "N", gen_len, 0, 1 << 24, "tokens to generate per prompt (default 128)"),
+    O(0, "--batch", OPTS_INT, "B", batch, 1, 4096, "sequences side by side (default 1)"),
+    O(0, "--prompts", OPTS_TEXT, "FILE", prompts, 0, 0,
+      "JSON lines with the key prompt or question, B at a time, in place of random ids"),
+    O(0, "--warmup", OPTS_INT, "N", warmup, 0, 1000, "passes that are kept as samples but not counted (default 1)"),
+    O(0, "--repeat", OPTS_INT, "N", repeat, 1, 1000, "passes that count (default 3)"),
+    O(0, "--ctx", OPTS_INT, "N", context, 1, 1 << 24, "positions per sequence (default: enough)"),
+    O(0, "--prefill-chunk", OPTS_INT, "N", chunk, 1, 1 << 16, "most prompt tokens in one step (default 512)"),
+    O(0, "--mtp", OPTS_TEXT, "0", mtp, 0, 0, "draft depths; only 0 in this version"),
+    O(0, "--temp", OPTS_REAL, "T", temperature, 0, 100, "temperature (default 0: greedy)"),
+    O(0, "--top-k", OPTS_INT, "K", top_k, 0, 1 << 24, "only the K likeliest tokens (default 0: all)"),
+    O(0, "--top-p", OPTS_REAL, "P", top_p, 0, 1, "only the likeliest tokens that make up P (default 0: all)"),
+    O(0, "--seed", OPTS_SEED, "S", seed, 0, 0, "of random ids, random weights and sampling (default 0)"),
+    O(0, "--ignore-eos", OPTS_FLAG, NULL, ignore_eos, 0, 0, "go on after an end token (always so with random ids)"),
+    OPTS_WEIGHTS(bench_opts, weights),
+    O(0, "--out", OPTS_TEXT, "FILE", out, 0, 0, "raw samples are appended here (default bench-samples.jsonl)"),
+    OPTS_EVERYWHERE(bench_opts),
+};
+#undef O
+
+static const char *const examples[] = {
+    "cadre bench",
+    "the demo model, one sequence",
+    "cadre bench --random-weights config.json --batch 8 --gen-len 64",
+    "the speed of a shape, without its checkpoint",
+    "cadre bench --prompts questions.jsonl --batch 4 --repeat 5 --json",
+    "your own prompts, for a script",
+    NULL,
+};
+static const char notes[] = "TTFT: start to first token. TPOT: (last - first token) / (tokens - 1). ITL: the gaps\n"
+                            "between tokens, pooled. Figures are medians over the counted passes.\n";
+
+/* ---- one pass ---- */
+
+static void put_sample(json_out *o, const bench *b, const gen_result *g, int visit, bool warmup) {
+    json_open(o, NULL, '{');
+    json_put_int(o, "schema", 1);
+    json_put_text(o, "kind", "bench");
+    json_put_text(o, "run", b->run);
+    json_put_int(o, "visit", visit);
+    json_put_bool(o, "warmup", warmup);
+    json_put_real(o, "wall_ms", (double)g->wall_ns / 1e6);
+    json_put_real(o, "decode_ms", (double)g->decode_ns / 1e6);
+    json_put_int(o, "decode_tokens", g->decode_tokens);
+    json_put_int(o, "steps", g->steps);
+    json_put_real(o, "allocs_per_step", gen_allocs_per_step(g));
+    json_open(o, "requests", '[');
+    for (int i = 0; i < b->job.count; i++) {
+        const gen_request *r = &b->job.requests[i];
+        char hex[65];
+        gen_sha(r->ids, r->count, hex);
+        json_open(o, NULL, '{');
+        json_put_int(o, "id", i);
+        json_put_int(o, "prompt_tokens", r->prompt_len);
+        json_put_int(o, "tokens", r->count);
+        json_put_text(o, "sha256", hex);
+        json_open(o, "at_ms", '[');
+        for (int k = 0; k < r->count; k++) json_put_real(o, NULL, (double)r->at_ns[k] / 1e6);
+        json_close(o, ']');
+        json_close(o, '}');
+    }
+    json_close(o, ']');
+    open_put_sampling(o, &b->sampling);
+    open_put_manifest(o, b->m->device, b->m->dir, b->m->info.numerics);
+    json_close(o, '}');
+}
+
+static cadre_err keep_sample(const bench *b, const gen_result *g, int visit, bool warmup, cadre_fail *why) {
+    json_out o = {0};
+    put_sample(&o, b, g, visit, warmup);
+    cadre_err err = open_append(b->o->out, &o, why);
+    json_out_free(&o);
+    return err;
+}
+
+static void pool_gaps(const job *j, pass *p) {
+    int n = 0;
+    for (int i = 0; i < j->count; i++) n += j->requests[i].count > 1 ? j->requests[i].count - 1 : 0;
+    double *gaps = mem_new_array((size_t)n, sizeof *gaps);
+    p->itl_median = p->itl_p99 = NAN;
+    if (!gaps) return;
+    n = 0;
+    for (int i = 0; i < j->count; i++)
+        for (int k = 1; k < j->requests[i].count; k++)
+            gaps[n++] = (double)(j->requests[i].at_ns[k] - j->requests[i].at_ns[k - 1]) / 1e6;
+    p->itl_median = measure_median(gaps, n);
+    p->itl_p99 = measure_quantile(gaps, n, 0.99);
+    mem_free(gaps);
+}
+
+static void keep_pass(const bench *b, const gen_result *g, pass *p) {
+    for (int i = 0; i < b->job.count; i++) {
+        p->ttft[i] = gen_ttft_ms(&b->job.requests[i]);
+        p->tpot[i] = gen_tpot_ms(&b->job.requests[i]);
+    }
+    p->wall_ms = (double)g->wall_ns / 1e6;
+    p->rate = job_rate(g);
+    p->out_rate = g->tokens ? (double)g->tokens * 1e9 / (double)g->wall_ns : NAN;
+    p->allocations = gen_allocs_per_step(g);
+    pool_gaps(&b->job, p);
+    job_sha(&b->job, p->sha);
+}
+
+static cadre_err one_pass(bench *b, int visit, cadre_fail *why) {
+    int counted = visit - b->o->warmup;
+    gen_result g;
+    gen_options options = {.sampling = &b->sampling, .ignore_ends = b->ignore_ends};
+    say_progress("pass %d of %d%s", visit + 1, b->o->warmup + b->o->repeat, counted < 0 ? " (warm-up)" : "");
+    cadre_err err = job_run(&b->job, &options, NULL, &g, why);
+    if (!err) err = keep_sample(b, &g, visit, counted < 0, why);
+    if (err || counted < 0) return err;
+    keep_pass(b, &g, &b->passes[counted]);
+    if (strcmp(b->passes[counted].sha, b->passes[0].sha)) b->differs = true;
+    return CADRE_OK;
+}
+
+/* ---- the command ---- */
+
+static cadre_err make_prompts(bench *b, cadre_fail *why) {
+    const bench_opts *o = b->o;
+    if (o->prompts) return prompts_add_jsonl(&b->prompts, b->m->model, o->prompts, why);
+    cadre_err err = CADRE_OK;
+    for (int i = 0; i < o->batch && !err; i++)
+        err = prompts_add_random(&b->prompts, b->m->info.tokens, o->prompt_len, o->seed, why);
+    return err;
+}
+
+static cadre_err make_passes(bench *b, cadre_fail *why) {
+    size_t n = (size_t)b->job.count;
+    b->passes = mem_new_array((size_t)b->o->repeat, sizeof *b->passes);
+    bool ok = b->passes != NULL;
+    for (int i = 0; i < b->o->repeat && ok; i++) {
+        b->passes[i].ttft = mem_new_array(n, sizeof(double));
+        b->passes[i].tpot = mem_new_array(n, sizeof(double));
+        ok = b->passes[i].ttft && b->passes[i].tpot;
+    }
+    return ok ? CADRE_OK : cadre_fail_set(why, CADRE_NOMEM, "out of memory for the figures");
+}
+
+static cadre_err measure(bench *b, cadre_fail *why) {
+    const bench_opts *o = b->o;
+    job_options options = {
+        .most = o->gen_len, .batch = o->batch, .context = o->context, .chunk = o->chunk, .times = true};
+    b->ignore_ends = o->ignore_eos || !o->prompts;
+    b->sampling = (cadre_sampling){(float)o->temperature, o->top_k, (float)o->top_p, o->seed};
+    measure_run_id(b->run);
+    cadre_err err = make_prompts(b, why);
+    if (!err) err = job_init(&b->job, b->m->model, &b->prompts, &options, why);
+    if (!err) err = make_passes(b, why);
+    for (int i = 0; i < o->warmup + o->repeat && !err; i++) err = one_pass(b, i, why);
+    say_progress_end();
+    return err;
+}
+
+static void done(bench *b) {
+    for (int i = 0; b->passes && i < b->o->repeat; i++) {
+        mem_free(b->passes[i].ttft);
+        mem_free(b->passes[i].tpot);
+    }
+    mem_free(b->passes);
+    if (b->job.requests) job_done(&b->job);
+    prompts_done(&b->prompts);
+}
+
+/* The folder of random weights is only needed while the model is opened. */
+static cadre_err open_for(const bench_opts *o, opened *m, cadre_fail *why) {
+    char dir[OPEN_PATH_MAX];
+    if (!o->random) return open_both(&o->common, o->model, o->weights, m, why);
+    if (o->model || o->prompts)
+        return cadre_fail_set(why, CADRE_RANGE, "--random-weights goes without -m and --prompts: it has no tokenizer");
+    cadre_err err = random_model_write(o->random, o->seed, dir, why);
+    if (err) return err;
+    err = open_both(&o->common, dir, o->weights, m, why);
+    random_model_remove(dir);
+    if (!err) snprintf(m->dir, sizeof m->dir, "random weights of %s", o->random);
+    return err;
+}
+
+static int run(void) {
+    bench_opts o = {.prompt_len = 128,
+                    .gen_len = 128,
+                    .batch = 1,
+                    .chunk = 512,
+                    .warmup = 1,
+                    .repeat = 3,
+                    .out = "bench-samples.jsonl"};
+    cadre_fail why = {0};
+    opened m;
+    int status;
+    if (!opts_read(&bench_command, &o, &status)) return status;
+    if (!opts_only_zero("--mtp", o.mtp, &why) || open_for(&o, &m, &why)) return say_failed(&why);
+    bench b = {.o = &o, .m = &m};
+    status = measure(&b, &why) ? say_failed(&why) : bench_report(&b, b.differs ? EXIT_NO : EXIT_FINE);
+    done(&b);
+    open_close(&m);
+    return status;
+}
+
+const opts_command bench_command = {"bench", "measure generation end to end", notes, OPTS_TABLE(defs), examples, run};

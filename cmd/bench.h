@@ -1,0 +1,36 @@
+/* bench.h: what the passes of `cadre bench` and its report share. */
+#ifndef CMD_BENCH_H
+#define CMD_BENCH_H
+#include "job.h"
+#include "open.h"
+
+typedef struct bench_opts {
+    opts_common common;
+    const char *model, *random, *weights, *prompts, *mtp, *out;
+    int prompt_len, gen_len, batch, context, chunk, warmup, repeat, top_k;
+    double temperature, top_p;
+    uint64_t seed;
+    bool ignore_eos;
+} bench_opts;
+
+/* Everything measured in one pass, kept for the medians. */
+typedef struct pass {
+    double *ttft, *tpot; /* [requests], NaN: not measured */
+    double wall_ms, rate, out_rate, allocations;
+    double itl_median, itl_p99;
+    char sha[65];
+} pass;
+
+typedef struct bench {
+    const bench_opts *o;
+    const opened *m;
+    cadre_sampling sampling;
+    prompts prompts;
+    job job;
+    pass *passes; /* [repeat] */
+    char run[13];
+    bool ignore_ends, differs;
+} bench;
+
+int bench_report(const bench *b, int status);
+#endif

@@ -1,0 +1,8 @@
+/* commands.h: the subcommands, one per file. */
+#ifndef CMD_COMMANDS_H
+#define CMD_COMMANDS_H
+#include "opts.h"
+
+extern const opts_command run_command, bench_command, bench_moe_command, bench_invariance_command, eval_command,
+    plan_explain_command, doctor_command;
+#endif

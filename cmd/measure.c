@@ -1,0 +1,82 @@
+/* measure.c: order statistics, and the read ceiling measured in the same window as an arm. */
+#include "measure.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static int rising(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double measure_median(double *v, int n) {
+    if (!n) return NAN;
+    qsort(v, (size_t)n, sizeof *v, rising);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+double measure_quantile(double *v, int n, double q) {
+    if (!n) return NAN;
+    qsort(v, (size_t)n, sizeof *v, rising);
+    int rank = (int)ceil(q * n);
+    return v[rank < 1 ? 0 : rank > n ? n - 1 : rank - 1];
+}
+
+/* The median lies outside (rank r, rank n+1-r) with probability 2 P(B <= r-1), B binomial (n, 1/2). */
+void measure_interval(double *v, int n, double interval[2]) {
+    interval[0] = interval[1] = NAN;
+    double term = pow(0.5, n), outside = 0;
+    int rank = 0;
+    for (int i = 0; i < n / 2; i++) {
+        outside += 2 * term;
+        if (outside > 0.05) break;
+        rank = i + 1;
+        term *= (double)(n - i) / (i + 1);
+    }
+    if (!rank) return;
+    qsort(v, (size_t)n, sizeof *v, rising);
+    interval[0] = v[rank - 1];
+    interval[1] = v[n - rank];
+}
+
+/* ---- probe ---- */
+
+static void fill(void *ctx, team *t) {
+    probe *p = ctx;
+    int lo, hi, pages = (int)(p->bytes >> 12);
+    team_split(t, pages, 1, &lo, &hi);
+    for (size_t i = (size_t)lo << 9; i < (size_t)hi << 9; i++)
+        ((uint64_t *)p->buffer)[i] = (i + 1) * 0x9E3779B97F4A7C15u; /* no two words alike */
+}
+
+cadre_err probe_init(probe *p, cadre_device *device, cadre_fail *why) {
+    enum { LEAST = 64 << 20, UNKNOWN_CACHE = 32 << 20 };
+    size_t cache = (size_t)(device->l3 > 0 ? device->l3 : device->l2 > 0 ? device->l2 : UNKNOWN_CACHE);
+    size_t bytes = cache * 4 < LEAST ? LEAST : cache * 4;
+    *p = (probe){device, mem_new_huge(bytes), bytes};
+    if (!p->buffer) return cadre_fail_set(why, CADRE_NOMEM, "no memory for a bandwidth probe of %zu bytes", bytes);
+    pool_run(device->threads, fill, p);
+    probe_gbps(p); /* the first pass over fresh memory is slow and counts for nothing */
+    return CADRE_OK;
+}
+
+double probe_gbps(const probe *p) {
+    return dev_read_gbps(p->device, p->buffer, p->bytes, 2);
+}
+
+void probe_done(probe *p) {
+    if (p->buffer) mem_free_huge(p->buffer, p->bytes);
+    *p = (probe){0};
+}
+
+void measure_run_id(char id[13]) {
+    char text[80], hex[65];
+    int n = snprintf(text, sizeof text, "%lld %ld %llu", (long long)time(NULL), (long)getpid(),
+                     (unsigned long long)clock_ns());
+    cadre_sha256(text, (size_t)n, hex);
+    memcpy(id, hex, 12);
+    id[12] = 0;
+}

@@ -1,0 +1,26 @@
+/* measure.h: medians and intervals of repeated measurements; probes of the memory beside them. */
+#ifndef CMD_MEASURE_H
+#define CMD_MEASURE_H
+#include "dev/dev.h"
+
+/* Both sort v. Median of n >= 1 values (mean of the middle two); NaN for n == 0. */
+double measure_median(double *v, int n);
+/* The q-th quantile, nearest rank. */
+double measure_quantile(double *v, int n, double q);
+/* 95 % interval of the median by order statistics: the narrowest pair of ranks (r, n+1-r) that covers the median with
+ * at least 95 % whatever the distribution; NaNs under 6 values. */
+void measure_interval(double *v, int n, double interval[2]);
+
+/* A buffer larger than the last cache several times, filled, for dev_read_gbps. */
+typedef struct probe {
+    cadre_device *device;
+    void *buffer;
+    size_t bytes;
+} probe;
+cadre_err probe_init(probe *p, cadre_device *device, cadre_fail *why);
+double probe_gbps(const probe *p);
+void probe_done(probe *p);
+
+/* Run id of raw samples: 12 hex digits of time and process. */
+void measure_run_id(char id[13]);
+#endif

@@ -1,0 +1,203 @@
+/* open.c: devices and models by the options of the command line. */
+#include "open.h"
+#include "op/kernel.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- the demo model ---- */
+
+const char *open_demo_place(int i, char path[OPEN_PATH_MAX]) {
+    static const char *const beside[] = {"../share/cadre/demo", "../models/demo", "../../models/demo"};
+    char program[OPEN_PATH_MAX];
+    if (i < 0) return NULL;
+    if (i < 3) {
+        if (file_program_dir(program, sizeof program, NULL) || !file_join(path, OPEN_PATH_MAX, program, beside[i]))
+            path[0] = 0;
+        return path;
+    }
+    const char *fixed = i == 3 ? CADRE_PREFIX "/share/cadre/demo" : i == 4 ? "models/demo" : NULL;
+    if (fixed) snprintf(path, OPEN_PATH_MAX, "%s", fixed);
+    return fixed ? path : NULL;
+}
+
+bool open_find_demo(char path[OPEN_PATH_MAX]) {
+    char config[OPEN_PATH_MAX];
+    for (int i = 0; open_demo_place(i, path); i++)
+        if (*path && file_join(config, sizeof config, path, "config.json") && file_exists(config)) return true;
+    return false;
+}
+
+/* ---- device and model ---- */
+
+cadre_err open_device(const opts_common *o, cadre_device **out, cadre_fail *why) {
+    return cadre_device_open(&(cadre_device_options){o->device, o->threads}, out, why);
+}
+
+cadre_err open_model(cadre_device *device, const char *dir, const char *weights, cadre_model **out, cadre_fail *why) {
+    if (!file_exists(dir))
+        return cadre_fail_set(why, CADRE_IO, "%.300s: no such folder (-m names a model folder)", dir);
+    if (!file_is_dir(dir)) return cadre_fail_set(why, CADRE_IO, "%.300s: expected a model folder, found a file", dir);
+    return cadre_model_open(device, dir, &(cadre_model_options){weights}, out, why);
+}
+
+cadre_err open_both(const opts_common *o, const char *dir, const char *weights, opened *out, cadre_fail *why) {
+    *out = (opened){0};
+    if (dir)
+        snprintf(out->dir, sizeof out->dir, "%s", dir);
+    else if (!open_find_demo(out->dir))
+        return cadre_fail_set(why, CADRE_IO,
+                              "the demo model is not installed; name a model folder with -m "
+                              "(cadre doctor tells where it was looked for)");
+    cadre_err err = open_device(o, &out->device, why);
+    if (!err) err = open_model(out->device, out->dir, weights, &out->model, why);
+    if (err)
+        open_close(out);
+    else
+        cadre_model_get_info(out->model, &out->info);
+    return err;
+}
+
+void open_close(opened *o) {
+    if (o->model) cadre_model_close(o->model);
+    cadre_device_close(o->device);
+    *o = (opened){0};
+}
+
+/* ---- what results say ---- */
+
+const char *open_switches(char text[512]) {
+    const char *s;
+    size_t n = 0;
+    text[0] = 0;
+    for (int i = 0; (s = cadre_switch(i)) && n < 511; i++)
+        n += (size_t)snprintf(text + n, 512 - n, "%s%s", i ? " " : "", s);
+    return *text ? text : "none";
+}
+
+/* The decimal number that the float was written as. */
+static double as_written(float v) {
+    char text[32];
+    snprintf(text, sizeof text, "%.7g", (double)v);
+    return strtod(text, NULL);
+}
+
+void open_put_sampling(json_out *o, const cadre_sampling *s) {
+    json_open(o, "sampling", '{');
+    json_put_real(o, "temperature", as_written(s->temperature));
+    json_put_int(o, "top_k", s->top_k);
+    json_put_real(o, "top_p", as_written(s->top_p));
+    json_put_int(o, "seed", (int64_t)s->seed);
+    json_close(o, '}');
+}
+
+void open_put_switches(json_out *o) {
+    const char *s;
+    json_open(o, "switches", '[');
+    for (int i = 0; (s = cadre_switch(i)); i++) json_put_text(o, NULL, s);
+    json_close(o, ']');
+}
+
+enum { RECEIPTS = 256 };
+
+static int receipts_of(const cadre_model *model, cadre_receipt **out) {
+    *out = mem_new_array(RECEIPTS, sizeof **out);
+    int n = *out ? cadre_model_receipts(model, *out, RECEIPTS) : 0;
+    return n < RECEIPTS ? n : RECEIPTS;
+}
+
+static void put_receipt(json_out *o, const cadre_receipt *r) {
+    json_open(o, NULL, '{');
+    json_put_text(o, "op", r->op);
+    json_put_text(o, "kernel", r->kernel);
+    json_put_text(o, "shape", r->shape);
+    json_put_int(o, "n_lo", r->n_lo);
+    json_put_int(o, "n_hi", r->n_hi);
+    json_put_text(o, "config", r->config);
+    json_put_text(o, "source", r->source);
+    json_put_text(o, "why", r->why);
+    json_put_int(o, "runs", (int64_t)r->runs);
+    json_close(o, '}');
+}
+
+void open_put_receipts(json_out *o, const cadre_model *model) {
+    cadre_receipt *r;
+    int n = receipts_of(model, &r);
+    json_open(o, "receipts", '[');
+    for (int i = 0; i < n; i++) put_receipt(o, &r[i]);
+    json_close(o, ']');
+    mem_free(r);
+}
+
+static void range_text(int lo, int hi, char text[32]) {
+    if (hi == INT32_MAX)
+        snprintf(text, 32, "%d..", lo);
+    else
+        snprintf(text, 32, lo == hi ? "%d" : "%d..%d", lo, hi);
+}
+
+/* Only what ran: the rest is in the JSON. */
+void open_say_receipts(const cadre_model *model) {
+    cadre_receipt *r;
+    table t;
+    int n = receipts_of(model, &r);
+    table_open(&t, "lrlllrl");
+    for (const char *h = "op\0n\0kernel\0config\0source\0runs\0shape\0"; *h; h += strlen(h) + 1)
+        table_cell(&t, "%s", h);
+    for (int i = 0; i < n; i++) {
+        char range[32];
+        if (!r[i].runs) continue;
+        range_text(r[i].n_lo, r[i].n_hi, range);
+        table_cell(&t, "%s", r[i].op);
+        table_cell(&t, "%s", range);
+        table_cell(&t, "%s", r[i].kernel);
+        table_cell(&t, "%s", r[i].config);
+        table_cell(&t, "%s", r[i].source);
+        table_cell(&t, "%llu", (unsigned long long)r[i].runs);
+        table_cell(&t, "%s", r[i].shape);
+    }
+    table_print(&t, say_stream(), 2);
+    mem_free(r);
+}
+
+const char *open_compiler(void) {
+#if defined(__clang__)
+    return "clang " __clang_version__;
+#else
+    return "gcc " __VERSION__;
+#endif
+}
+
+const char *open_date(char text[24]) {
+    time_t now = time(NULL);
+    struct tm utc;
+    gmtime_r(&now, &utc);
+    strftime(text, 24, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    return text;
+}
+
+void open_put_manifest(json_out *o, const cadre_device *device, const char *model, const char *numerics) {
+    char date[24];
+    json_open(o, "manifest", '{');
+    json_put_text(o, "version", cadre_version());
+    json_put_text(o, "compiler", open_compiler());
+    json_put_text(o, "command", opts_line());
+    json_put_text(o, "date", open_date(date));
+    json_put_text(o, "device", cadre_device_name(device));
+    json_put_int(o, "threads", cadre_device_threads(device));
+    json_put_text(o, "model", model);
+    json_put_text(o, "numerics", numerics);
+    open_put_switches(o);
+    json_close(o, '}');
+}
+
+cadre_err open_append(const char *path, const json_out *o, cadre_fail *why) {
+    if (o->failed) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for a sample");
+    char *line = mem_new(o->len + 2);
+    if (!line) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for a sample");
+    memcpy(line, o->text, o->len);
+    line[o->len] = '\n';
+    cadre_err err = file_append(path, line, o->len + 1, why);
+    mem_free(line);
+    return err;
+}

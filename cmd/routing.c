@@ -1,0 +1,91 @@
+/* routing.c: routings drawn for measurements. */
+#include "routing.h"
+#include "opts.h"
+#include <math.h>
+#include <string.h>
+
+cadre_err routing_read(const char *text, routing *out, cadre_fail *why) {
+    routing r = {0};
+    snprintf(r.text, sizeof r.text, "%.31s", text);
+    if (!strcmp(text, "uniform")) {
+        r.kind = ROUTING_UNIFORM;
+    } else if (!strcmp(text, "balanced")) {
+        r.kind = ROUTING_BALANCED;
+    } else if (!strcmp(text, "router")) {
+        r.kind = ROUTING_ROUTER;
+    } else if (!strncmp(text, "zipf:", 5)) {
+        r.kind = ROUTING_ZIPF;
+        cadre_err err = opts_real("--routing zipf", text + 5, 0.01, 4, &r.exponent, why);
+        if (err) return err;
+    } else if (!strncmp(text, "trace:", 6)) {
+        return cadre_fail_set(why, CADRE_UNSUPPORTED, "--routing trace:FILE is not in this version");
+    } else {
+        return cadre_fail_set(why, CADRE_RANGE, "--routing is '%.40s', expected uniform, balanced, zipf:S or router",
+                              text);
+    }
+    *out = r;
+    return CADRE_OK;
+}
+
+/* A k-subset of a row: a partial shuffle of `order`, which stays a permutation. */
+static void draw_uniform(rand_stream *random, int32_t *order, int e, int k, int32_t *ids) {
+    for (int i = 0; i < k; i++) {
+        int j = i + (int)rand_below(random, (uint32_t)(e - i));
+        int32_t t = order[i];
+        order[i] = order[j];
+        order[j] = t;
+        ids[i] = order[i];
+    }
+}
+
+/* Walks a permutation round and round. k <= e, so k neighbours of it are distinct. */
+static void draw_balanced(int32_t *order, int e, int k, int64_t token, int32_t *ids) {
+    for (int i = 0; i < k; i++) ids[i] = order[(token * k + i) % e];
+}
+
+/* The k largest keys u^(1/w) are a sample without replacement with weights w (Efraimidis and Spirakis). */
+static void draw_zipf(rand_stream *random, double exponent, const int32_t *deal, double *key, int e, int k,
+                      int32_t *ids) {
+    for (int i = 0; i < e; i++) {
+        double u = ((double)rand_u32(random) + 1) / 4294967297.0;
+        key[i] = log(u) * pow(i + 1, exponent);
+    }
+    for (int i = 0; i < k; i++) {
+        int best = 0;
+        for (int j = 1; j < e; j++)
+            if (key[j] > key[best]) best = j;
+        ids[i] = deal[best];
+        key[best] = -INFINITY;
+    }
+}
+
+cadre_err routing_draw(const routing *r, rand_stream *random, const int32_t *deal, int n, int e, int k, int32_t *ids,
+                       cadre_fail *why) {
+    int32_t *order = mem_new_array((size_t)e, sizeof *order);
+    double *key = mem_new_array((size_t)e, sizeof *key);
+    bool ok = order && key;
+    for (int i = 0; ok && i < e; i++) order[i] = i;
+    if (ok && r->kind == ROUTING_BALANCED) draw_uniform(random, order, e, e - 1, order); /* shuffles all of it */
+    for (int t = 0; ok && t < n; t++, ids += k) {
+        if (r->kind == ROUTING_ZIPF)
+            draw_zipf(random, r->exponent, deal, key, e, k, ids);
+        else if (r->kind == ROUTING_BALANCED)
+            draw_balanced(order, e, k, t, ids);
+        else
+            draw_uniform(random, order, e, k, ids);
+    }
+    mem_free(order);
+    mem_free(key);
+    return ok ? CADRE_OK : cadre_fail_set(why, CADRE_NOMEM, "out of memory for a routing");
+}
+
+int routing_touched(const int32_t *ids, int pairs, int e) {
+    int touched = 0;
+    for (int i = 0; i < e; i++)
+        for (int p = 0; p < pairs; p++)
+            if (ids[p] == i) {
+                touched++;
+                break;
+            }
+    return touched;
+}
