@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static int rising(const void *a, const void *b) {
@@ -28,7 +27,7 @@ double measure_quantile(double *v, int n, double q) {
 /* The median lies outside (rank r, rank n+1-r) with probability 2 P(B <= r-1), B binomial (n, 1/2). */
 void measure_interval(double *v, int n, double interval[2]) {
     interval[0] = interval[1] = NAN;
-    double term = pow(0.5, n), outside = 0;
+    double term = m_pow(0.5, n), outside = 0;
     int rank = 0;
     for (int i = 0; i < n / 2; i++) {
         outside += 2 * term;
@@ -73,9 +72,9 @@ void probe_done(probe *p) {
 }
 
 void measure_run_id(char id[13]) {
-    char text[80], hex[65];
-    int n = snprintf(text, sizeof text, "%lld %ld %llu", (long long)time(NULL), (long)getpid(),
-                     (unsigned long long)clock_ns());
+    char date[24], text[80], hex[65];
+    clock_date(date);
+    int n = snprintf(text, sizeof text, "%s %ld %llu", date, (long)getpid(), (unsigned long long)clock_ns());
     cadre_sha256(text, (size_t)n, hex);
     memcpy(id, hex, 12);
     id[12] = 0;

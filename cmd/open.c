@@ -3,7 +3,6 @@
 #include "op/kernel.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- the demo model ---- */
 
@@ -168,21 +167,14 @@ const char *open_compiler(void) {
 #endif
 }
 
-const char *open_date(char text[24]) {
-    time_t now = time(NULL);
-    struct tm utc;
-    gmtime_r(&now, &utc);
-    strftime(text, 24, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    return text;
-}
-
 void open_put_manifest(json_out *o, const cadre_device *device, const char *model, const char *numerics) {
     char date[24];
+    clock_date(date);
     json_open(o, "manifest", '{');
     json_put_text(o, "version", cadre_version());
     json_put_text(o, "compiler", open_compiler());
     json_put_text(o, "command", opts_line());
-    json_put_text(o, "date", open_date(date));
+    json_put_text(o, "date", date);
     json_put_text(o, "device", cadre_device_name(device));
     json_put_int(o, "threads", cadre_device_threads(device));
     json_put_text(o, "model", model);

@@ -35,8 +35,6 @@ const char *open_switches(char text[512]); /* "isa=1 pin=0", "none" */
 /* What was run, on what, when: the manifest of raw samples, one object. numerics NULL: none. */
 void open_put_manifest(json_out *o, const cadre_device *device, const char *model, const char *numerics);
 const char *open_compiler(void); /* "gcc 12.2.0" */
-/* "2025-11-29T14:46:00Z" */
-const char *open_date(char text[24]);
 /* Appends the text of o as a line to a samples file. */
 cadre_err open_append(const char *path, const json_out *o, cadre_fail *why);
 #endif

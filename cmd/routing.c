@@ -48,7 +48,7 @@ static void draw_zipf(rand_stream *random, double exponent, const int32_t *deal,
                       int32_t *ids) {
     for (int i = 0; i < e; i++) {
         double u = ((double)rand_u32(random) + 1) / 4294967297.0;
-        key[i] = log(u) * pow(i + 1, exponent);
+        key[i] = m_log(u) * m_pow(i + 1, exponent);
     }
     for (int i = 0; i < k; i++) {
         int best = 0;
