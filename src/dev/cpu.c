@@ -50,7 +50,11 @@ unsigned dev_features(void) {
     return 0;
 }
 static void brand(char out[64]) {
-    snprintf(out, 64, "%s", sizeof(void *) == 8 ? "64-bit CPU" : "CPU");
+#    ifdef __aarch64__
+    snprintf(out, 64, "arm64");
+#    else
+    snprintf(out, 64, "CPU");
+#    endif
 }
 #endif
 
