@@ -185,9 +185,17 @@ static cadre_err open_for(const bench_opts *o, opened *m, cadre_fail *why) {
         return cadre_fail_set(why, CADRE_RANGE, "--random-weights goes without -m and --prompts: it has no tokenizer");
     cadre_err err = random_model_write(o->random, o->seed, dir, why);
     if (err) return err;
-    err = open_both(&o->common, dir, o->weights, m, why);
+    *m = (opened){0};
+    snprintf(m->dir, sizeof m->dir, "random weights of %s", o->random);
+    err = open_device(&o->common, &m->device, why);
+    cadre_listen(NULL, NULL); /* what is said about the temporary folder helps nobody */
+    if (!err) err = open_model(m->device, dir, o->weights, &m->model, why);
+    say_start();
     random_model_remove(dir);
-    if (!err) snprintf(m->dir, sizeof m->dir, "random weights of %s", o->random);
+    if (err)
+        open_close(m);
+    else
+        cadre_model_get_info(m->model, &m->info);
     return err;
 }
 

@@ -157,8 +157,9 @@ cadre_err layers_plan(layers *l, const routing *r, int m, uint64_t seed, layer_p
             int32_t *ids = ids_of(l, p, set, i);
             err = p->own ? cadre_moe_route(l->moe[i], l->scratch[i], m, l->x, ids, l->out, why)
                          : routing_draw(r, &random, l->deal + (size_t)i * (size_t)e, m, e, k, ids, why);
-            if (!err) p->touched[set] += (double)routing_touched(ids, m * k, e) / l->count;
+            if (!err) p->touched[set] += routing_touched(ids, m * k, e);
         }
+    for (int set = 0; set < LAYER_SETS; set++) p->touched[set] /= l->count;
     if (err) layers_plan_done(p);
     return err;
 }

@@ -1,0 +1,191 @@
+/* explain: plan explain, doctor and eval: contracts, and figures against values computed here. */
+#include "command.h"
+#include <math.h>
+
+/* ---- plan explain ---- */
+
+static void plan_rows(void **state) {
+    (void)state;
+    ran r = command("plan explain --shape qwen3-30b-a3b --m 1,8,30..32 --json");
+    assert_int_equal(r.status, 0);
+    json_doc *doc = command_json(&r);
+    const json *rows = json_get(json_root(doc), "rows");
+    int expect[] = {1, 8, 30, 31, 32}, at = 0;
+    assert_int_equal(rows->count, 5);
+    for (const json *row = rows->child; row; row = row->next) {
+        command_has(row, "m source file line key distance config shadows why kernel");
+        assert_int_equal(json_get(row, "m")->integer, expect[at++]);
+        assert_true(json_is(json_get(row, "source"), "policy"));
+        assert_int_equal(json_get(row, "file")->kind, JSON_NULL);
+        assert_int_equal(json_get(row, "shadows")->kind, JSON_NULL);
+        command_has(json_get(row, "config"), "rows panels chunk columns");
+        assert_non_null(strstr(json_get(row, "key")->text, "d=2048 f=768 e=128 k=8 bf16"));
+    }
+    json_free(doc);
+    command_free(&r);
+}
+
+/* An override is named as the source, and what the policy would have chosen is what it shadows. */
+static void override(void **state) {
+    (void)state;
+    ran a = command("plan explain --m 1 --json"), b = command("plan explain --m 1 --json --set experts.chunk=64");
+    json_doc *x = command_json(&a), *y = command_json(&b);
+    const json *p = json_get(json_root(x), "rows")->child, *o = json_get(json_root(y), "rows")->child;
+    assert_true(json_is(json_get(o, "source"), "override"));
+    assert_int_equal(json_get(json_get(o, "config"), "chunk")->integer, 64);
+    char want[100];
+    const json *c = json_get(p, "config");
+    snprintf(want, sizeof want, "rows=%d panels=%d chunk=%d columns=%d", (int)json_get(c, "rows")->integer,
+             (int)json_get(c, "panels")->integer, (int)json_get(c, "chunk")->integer,
+             (int)json_get(c, "columns")->integer);
+    assert_true(json_is(json_get(o, "shadows"), want));
+    json_free(x);
+    json_free(y);
+    command_free(&a);
+    command_free(&b);
+}
+
+static void router(void **state) {
+    (void)state;
+    ran r = command("plan explain --op router --m 4 --json");
+    json_doc *doc = command_json(&r);
+    command_has(json_get(json_get(json_root(doc), "rows")->child, "config"), "rows panels grain");
+    json_free(doc);
+    command_free(&r);
+}
+
+/* ---- doctor ---- */
+
+static void doctor(void **state) {
+    (void)state;
+    ran r = command("doctor --quick --json");
+    assert_int_equal(r.status, 0);
+    json_doc *doc = command_json(&r);
+    const json *v = json_root(doc);
+    command_has(v, "schema version compiler device cpu features isa isa_why threads caches memory_available numerics "
+                   "ceilings demo_model missing proofs switches all_switches");
+    assert_int_equal(json_get(v, "ceilings")->kind, JSON_NULL);
+    assert_int_equal(json_get(v, "proofs")->kind, JSON_NULL);
+    assert_true(json_get(v, "threads")->integer >= 1);
+    assert_true(json_get(v, "memory_available")->integer > 1 << 20);
+    for (const json *s = json_get(v, "all_switches")->child; s; s = s->next)
+        command_has(s, "name value default low high what");
+    json_free(doc);
+    command_free(&r);
+    r = command("doctor --quick --switches --set isa=0");
+    assert_non_null(strstr(r.out, "ref: "));
+    assert_non_null(strstr(r.out, "attn.grain"));
+    command_free(&r);
+}
+
+/* All proofs hold here; with a planted fault in the norms, their proofs fail and so does the command. */
+static void proofs(void **state) {
+    (void)state;
+    ran r = command("doctor --quick --verify --json");
+    assert_int_equal(r.status, 0);
+    json_doc *doc = command_json(&r);
+    const json *list = json_get(json_root(doc), "proofs");
+    assert_true(list->count >= 1);
+    for (const json *p = list->child; p; p = p->next) {
+        command_has(p, "name ok text");
+        assert_true(json_get(p, "ok")->kind == JSON_NULL || json_get(p, "ok")->truth);
+    }
+    bool vectors = json_get(json_root(doc), "features")->count > 0;
+    json_free(doc);
+    command_free(&r);
+    if (!vectors) return;
+    r = command("doctor --quick --verify --set plant=1");
+    assert_int_equal(r.status, 1);
+    assert_non_null(strstr(r.out, "FAILED"));
+    command_free(&r);
+}
+
+/* ---- eval ---- */
+
+enum { VOCAB = 96, WINDOW = 32, STRIDE = 8 };
+static const char text[] = "the quick brown fox jumps over the lazy dog and then it sleeps for a while by the river";
+enum { LENGTH = sizeof text - 1 };
+
+/* -ln p of ids[i + 1] for rows i = from.. of one window, summed, with libm: another way to the same number. */
+static double window_nats(cadre_session *s, const int32_t *ids, int n, int first) {
+    double nats = 0;
+    assert_int_equal(cadre_session_rewind(s, 0, 0, NULL), CADRE_OK);
+    assert_int_equal(cadre_session_step(s, &(cadre_chunk){0, n, ids, true}, 1, NULL), CADRE_OK);
+    for (int i = 0; i + 1 < n; i++) {
+        const float *row = cadre_session_logits(s, i);
+        double best = -INFINITY, sum = 0;
+        for (int k = 0; k < VOCAB; k++) best = fmax(best, (double)row[k]);
+        for (int k = 0; k < VOCAB; k++) sum += exp((double)row[k] - best);
+        if (i + 1 >= first) nats += log(sum) + best - (double)row[ids[i + 1]];
+    }
+    return nats;
+}
+
+static void eval(void **state) {
+    (void)state;
+    int32_t ids[LENGTH];
+    char path[128];
+    cadre_device *device;
+    cadre_model *model;
+    cadre_session *session;
+    for (int i = 0; i < LENGTH; i++) ids[i] = model_id(text[i]);
+    assert_true(file_join(path, sizeof path, scratch, "story.txt"));
+    assert_int_equal(file_write(path, text, LENGTH, NULL), CADRE_OK);
+    assert_int_equal(cadre_device_open(NULL, &device, NULL), CADRE_OK);
+    assert_int_equal(cadre_model_open(device, command_model("qwen3_moe_base"), NULL, &model, NULL), CADRE_OK);
+    cadre_session_options options = {.max_rows = LENGTH, .max_logits = LENGTH};
+    assert_int_equal(cadre_session_new(model, &options, &session, NULL), CADRE_OK);
+    double whole = window_nats(session, ids, LENGTH, 1), windows = 0;
+    for (int from = 0, scored = 1; scored < LENGTH; from += STRIDE) {
+        int n = LENGTH - from < WINDOW ? LENGTH - from : WINDOW;
+        windows += window_nats(session, ids + from, n, scored - from);
+        scored = from + n;
+    }
+    cadre_session_free(session);
+    cadre_model_close(model);
+    cadre_device_close(device);
+    for (int i = 0; i < 3; i++) {
+        static const char *const how[] = {"", "--ctx 32 --stride 8", "--ctx 32 --stride 8 --prefill-chunk 5"};
+        ran r = command("eval -m %s -f %s %s --json", command_model("qwen3_moe_base"), path, how[i]);
+        assert_int_equal(r.status, 0);
+        json_doc *doc = command_json(&r);
+        const json *v = json_root(doc);
+        double want = i ? windows : whole;
+        command_has(v, "schema loss bits_per_byte tokens bytes rows weights numerics ctx stride");
+        assert_int_equal(json_get(v, "tokens")->integer, LENGTH - 1);
+        assert_true(fabs(json_get(v, "loss")->number - want / (LENGTH - 1)) < 1e-9);
+        assert_true(fabs(json_get(v, "bits_per_byte")->number - want / log(2) / LENGTH) < 1e-9);
+        json_free(doc);
+        command_free(&r);
+    }
+}
+
+static void eval_types(void **state) {
+    (void)state;
+    const char *model = command_model("qwen3_moe_base");
+    ran r = command_after("printf 'a text to score' |", "eval -m %s -f - --weights f32,bf16 --json", model);
+    assert_int_equal(r.status, 0);
+    json_doc *doc = command_json(&r);
+    const json *rows = json_get(json_root(doc), "rows");
+    assert_int_equal(rows->count, 2);
+    command_has(rows->child, "weights numerics loss bits_per_byte tokens");
+    assert_true(json_is(json_get(rows->child, "weights"), "f32"));
+    double a = json_get(rows->child, "loss")->number, b = json_get(rows->child->next, "loss")->number;
+    assert_true(a != b && fabs(a - b) < 0.1);
+    json_free(doc);
+    command_free(&r);
+    command_refused(command_after("printf a |", "eval -m %s -f -", model),
+                    "the text has 1 tokens, expected at least 2");
+    command_refused(command_after("printf abc |", "eval -m %s -f - --ctx 8 --stride 8", model),
+                    "--stride is 8, expected 1..7");
+    command_refused(command_after("printf abc |", "eval -m %s -f - --ctx 300", model),
+                    "--ctx is 300, the model's context is 256");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plan_rows), cmocka_unit_test(override), cmocka_unit_test(router),     cmocka_unit_test(doctor),
+        cmocka_unit_test(proofs),    cmocka_unit_test(eval),     cmocka_unit_test(eval_types),
+    };
+    return cmocka_run_group_tests(tests, command_setup, command_teardown);
+}
