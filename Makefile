@@ -26,7 +26,7 @@ build: $(BUILD)/cadre $(BUILD)/libcadre.a
 
 %_avx2.o:       ISA := -mavx2 -mfma -mf16c
 %_avx512.o:     ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512
-%_avx512bf16.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma -mf16c -mprefer-vector-width=512
+%_avx512bf16.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mavx512vnni -mfma -mf16c -mprefer-vector-width=512
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)

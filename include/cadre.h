@@ -24,15 +24,15 @@ extern "C" {
 #define CADRE_VERSION "0.1.0"
 
 /* ---- errors ---- */
-#define CADRE_ERRORS(X)                                                                                                \
-    X(OK, "ok")                                                                                                        \
-    X(NOMEM, "out of memory")                                                                                          \
-    X(IO, "cannot read or write")                                                                                      \
-    X(FORMAT, "malformed input")                                                                                       \
-    X(UNSUPPORTED, "not supported")                                                                                    \
-    X(RANGE, "value out of range")                                                                                     \
-    X(DEVICE, "device failure")                                                                                        \
-    X(COMPILE, "kernel does not compile")                                                                              \
+#define CADRE_ERRORS(X)                   \
+    X(OK, "ok")                           \
+    X(NOMEM, "out of memory")             \
+    X(IO, "cannot read or write")         \
+    X(FORMAT, "malformed input")          \
+    X(UNSUPPORTED, "not supported")       \
+    X(RANGE, "value out of range")        \
+    X(DEVICE, "device failure")           \
+    X(COMPILE, "kernel does not compile") \
     X(BUSY, "in use")
 typedef enum cadre_err {
 #define X(name, text) CADRE_##name,
@@ -48,8 +48,8 @@ typedef struct cadre_fail {
 const char *cadre_err_text(cadre_err code); /* never NULL */
 const char *cadre_version(void);
 
-/* Lines a user should hear once (a fallback, a switch in force, a disabled path). fn may be NULL: silence. Process wide;
- * call before other threads use the library. */
+/* Lines a user should hear once (a fallback, a switch in force, a disabled path). fn may be NULL: silence. Process
+ * wide; call before other threads use the library. */
 typedef void (*cadre_listener)(void *ctx, const char *line);
 void cadre_listen(cadre_listener fn, void *ctx);
 
@@ -71,22 +71,23 @@ const char *cadre_device_name(const cadre_device *device); /* "cpu avx512bf16, 2
 int cadre_device_threads(const cadre_device *device);
 
 /* ---- one MoE layer ---- */
-typedef enum cadre_dtype { CADRE_F32, CADRE_BF16, CADRE_F16 } cadre_dtype;
+/* Q8 and Q4 are made when weights are packed: blocks of 32 along a row with one scale. They are never a source type. */
+typedef enum cadre_dtype { CADRE_F32, CADRE_BF16, CADRE_F16, CADRE_Q8, CADRE_Q4 } cadre_dtype;
 typedef enum cadre_act { CADRE_SWIGLU, CADRE_SWIGLU_CLAMP, CADRE_RELU2 } cadre_act;
 typedef enum cadre_gate { CADRE_SOFTMAX, CADRE_SIGMOID } cadre_gate;
 
 typedef struct cadre_moe_desc {
-    int d, f, e, k;      /* all >= 1, k <= e */
-    int max_tokens;      /* most tokens in one run */
-    cadre_dtype dtype;   /* how weights are packed: CADRE_BF16 or CADRE_F32; decides the numerics id */
-    cadre_act act;       /* SWIGLU: silu(gate)*up. SWIGLU_CLAMP: gate <= limit, |up| <= limit first. RELU2: max(up,0)^2 */
-    float limit;         /* SWIGLU_CLAMP only, > 0 */
-    cadre_gate gate;     /* scores: softmax over all experts, or sigmoid of each */
-    bool renormalize;    /* chosen weights divided by their sum (sigmoid: sum + 1e-20) */
-    float scale;         /* multiplies the weights in every case; 0 means 1 */
-    int groups;          /* 0 or 1: none; else e % groups == 0 and only the best topk_groups groups are eligible */
-    int topk_groups;     /* group score: largest score, or with a correction bias the sum of its two largest */
-    int shared_f;        /* width of the shared expert, 0: none */
+    int d, f, e, k;    /* all >= 1, k <= e */
+    int max_tokens;    /* most tokens in one run */
+    cadre_dtype dtype; /* how experts are packed: BF16, F32, Q8 or Q4; decides the numerics id */
+    cadre_act act;     /* SWIGLU: silu(gate)*up. SWIGLU_CLAMP: gate <= limit, |up| <= limit first. RELU2: max(up,0)^2 */
+    float limit;       /* SWIGLU_CLAMP only, > 0 */
+    cadre_gate gate;   /* scores: softmax over all experts, or sigmoid of each */
+    bool renormalize;  /* chosen weights divided by their sum (sigmoid: sum + 1e-20) */
+    float scale;       /* multiplies the weights in every case; 0 means 1 */
+    int groups;        /* 0 or 1: none; else e % groups == 0 and only the best topk_groups groups are eligible */
+    int topk_groups;   /* group score: largest score, or with a correction bias the sum of its two largest */
+    int shared_f;      /* width of the shared expert, 0: none */
 } cadre_moe_desc;
 
 typedef struct cadre_tensor {
@@ -95,14 +96,14 @@ typedef struct cadre_tensor {
 } cadre_tensor;
 
 typedef struct cadre_moe_weights {
-    cadre_tensor router;           /* [e][d] */
-    cadre_tensor bias;             /* [e] score correction: chooses, never weighs. Absent: none */
-    const cadre_tensor *gate;      /* e tensors [f][d]; NULL for RELU2 */
-    const cadre_tensor *up;        /* e tensors [f][d] */
-    const cadre_tensor *down;      /* e tensors [d][f] */
-    cadre_tensor shared_gate;      /* [shared_f][d] */
-    cadre_tensor shared_up;        /* [shared_f][d] */
-    cadre_tensor shared_down;      /* [d][shared_f] */
+    cadre_tensor router;             /* [e][d] */
+    cadre_tensor bias;               /* [e] score correction: chooses, never weighs. Absent: none */
+    const cadre_tensor *gate;        /* e tensors [f][d]; NULL for RELU2 */
+    const cadre_tensor *up;          /* e tensors [f][d] */
+    const cadre_tensor *down;        /* e tensors [d][f] */
+    cadre_tensor shared_gate;        /* [shared_f][d] */
+    cadre_tensor shared_up;          /* [shared_f][d] */
+    cadre_tensor shared_down;        /* [d][shared_f] */
     cadre_tensor shared_expert_gate; /* [1][d]: the shared output is scaled by sigmoid(row . x). Absent: not scaled */
 } cadre_moe_weights;
 
@@ -146,8 +147,8 @@ typedef struct cadre_model_info {
     size_t weight_bytes; /* packed, resident */
 } cadre_model_info;
 /* Loads a Hugging Face folder. Errors: IO, FORMAT (file, offset or JSON path named), UNSUPPORTED, NOMEM. */
-cadre_err cadre_model_open(cadre_device *device, const char *dir, const cadre_model_options *options,
-                           cadre_model **out, cadre_fail *why);
+cadre_err cadre_model_open(cadre_device *device, const char *dir, const cadre_model_options *options, cadre_model **out,
+                           cadre_fail *why);
 void cadre_model_close(cadre_model *model);
 void cadre_model_get_info(const cadre_model *model, cadre_model_info *info);
 bool cadre_model_is_end(const cadre_model *model, int32_t id); /* one of the end-of-sequence ids */
@@ -174,9 +175,9 @@ const char *cadre_text_end(cadre_text *text, size_t *len); /* what was held back
 /* ---- session ---- */
 typedef struct cadre_session cadre_session;
 typedef struct cadre_session_options {
-    int slots;     /* sequences side by side; 0: 1 */
-    int context;   /* positions per sequence; 0: the model's own */
-    int max_rows;  /* most tokens in one step over all slots; 0: 512 */
+    int slots;      /* sequences side by side; 0: 1 */
+    int context;    /* positions per sequence; 0: the model's own */
+    int max_rows;   /* most tokens in one step over all slots; 0: 512 */
     int max_logits; /* most rows with logits in one step; 0: the larger of slots and 64 */
 } cadre_session_options;
 cadre_err cadre_session_new(cadre_model *model, const cadre_session_options *options, cadre_session **out,
@@ -193,7 +194,8 @@ typedef struct cadre_chunk {
 /* One forward pass over all chunks (each slot at most once). Allocates nothing. Errors: RANGE (slot, id, context full,
  * too many rows): then no slot has moved. */
 cadre_err cadre_session_step(cadre_session *session, const cadre_chunk *chunks, int count, cadre_fail *why);
-/* Logits of the step's i-th row that has them, in chunk order: [vocab], borrowed until the next step. NULL past the end. */
+/* Logits of the step's i-th row that has them, in chunk order: [vocab], borrowed until the next step. NULL past the
+ * end. */
 const float *cadre_session_logits(const cadre_session *session, int i);
 int cadre_session_length(const cadre_session *session, int slot);
 int cadre_session_context(const cadre_session *session);

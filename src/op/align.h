@@ -4,8 +4,8 @@
 #define CADRE_OP_ALIGN_H
 #include "op/op.h"
 
-/* counts[i] += number of pairs p < valid * k with ids[p] - start == i, 0 <= i < local; other ids are ignored. The caller
- * zeroes counts. `block` pairs are taken at a time (any value >= 1: same result; a test walks the matrix). */
+/* counts[i] += number of pairs p < valid * k with ids[p] - start == i, 0 <= i < local; other ids are ignored. The
+ * caller zeroes counts. `block` pairs are taken at a time (any value >= 1: same result; a test walks the matrix). */
 void align_count(const int64_t *ids, int64_t valid, int k, int64_t start, int local, int64_t block, int32_t *counts);
 
 /* Aligned prefix sums: each count rounded up to a multiple of a (0 stays 0). */
@@ -22,16 +22,16 @@ typedef struct align_plan {
 } align_plan;
 align_plan align_plan_of(int64_t pairs, int e, int block);
 /* sorted [capacity]: pair ids, ascending inside an expert, filled up with the sentinel `pairs`; experts [blocks]: the
- * expert of each block, -1 past the end; *padded: used entries. map (NULL: none) gives each global expert its local id or
- * -1; ignore: pairs of experts mapped to -1 are dropped, else they are laid out and their blocks marked -1. Ids outside
- * 0..e-1 are no pairs. */
-void align_blocks(const int32_t *ids, int64_t pairs, int e, int block, const int32_t *map, bool ignore,
-                  int32_t *sorted, int32_t *experts, int64_t *padded, int64_t *scratch /* [2 * e + 1] */);
+ * expert of each block, -1 past the end; *padded: used entries. map (NULL: none) gives each global expert its local id
+ * or -1; ignore: pairs of experts mapped to -1 are dropped, else they are laid out and their blocks marked -1. Ids
+ * outside 0..e-1 are no pairs. */
+void align_blocks(const int32_t *ids, int64_t pairs, int e, int block, const int32_t *map, bool ignore, int32_t *sorted,
+                  int32_t *experts, int64_t *padded, int64_t *scratch /* [2 * e + 1] */);
 /* Is the path without sorting taken? pairs * 4 <= e and no map. */
 bool align_naive(int64_t tokens, int k, int e, bool has_map);
 
-/* What op_experts needs: offset [e + 1], pair [rows], row [pairs]; ids of -1 get row -1. Deterministic: rows of an expert
- * in ascending pair index. Returns the number of rows. */
+/* What op_experts needs: offset [e + 1], pair [rows], row [pairs]; ids of -1 get row -1. Deterministic: rows of an
+ * expert in ascending pair index. Returns the number of rows. */
 int32_t align_rows(const int32_t *ids, int32_t pairs, int e, int32_t *offset, int32_t *pair, int32_t *row);
 
 /* out [d] = sum over slots of y[slot][d], slot order, fp32, rounded once to `t` (F32 or BF16). */

@@ -46,7 +46,12 @@ const op_kernel *op_find(op_family family, cadre_dtype dtype, op_isa isa) {
 }
 
 const char *op_numerics(cadre_dtype dtype) {
-    return dtype == CADRE_BF16 ? "cpu-bf16-pair" : "cpu-f32-chain";
+    static const char *const ids[] = {[CADRE_F32] = "cpu-f32-chain",
+                                      [CADRE_BF16] = "cpu-bf16-pair",
+                                      [CADRE_F16] = "cpu-f32-chain",
+                                      [CADRE_Q8] = "cpu-q8-block32",
+                                      [CADRE_Q4] = "cpu-q4-block32"};
+    return ids[dtype];
 }
 
 /* ---- knobs ---- */

@@ -5,28 +5,36 @@
     K(dense_bf16_ref)        \
     K(experts_f32_ref)       \
     K(experts_bf16_ref)      \
+    K(experts_q8_ref)        \
+    K(experts_q4_ref)        \
     K(norm_ref)              \
     K(attn_f32_ref)          \
     K(attn_bf16_ref)
 
 #if defined(__x86_64__)
-#    define CADRE_KERNELS_X86(K) \
-        K(dense_f32_avx2)        \
-        K(dense_bf16_avx2)       \
-        K(experts_f32_avx2)      \
-        K(experts_bf16_avx2)     \
-        K(norm_avx2)             \
-        K(attn_f32_avx2)         \
-        K(attn_bf16_avx2)        \
-        K(dense_f32_avx512)      \
-        K(dense_bf16_avx512)     \
-        K(experts_f32_avx512)    \
-        K(experts_bf16_avx512)   \
-        K(norm_avx512)           \
-        K(attn_f32_avx512)       \
-        K(attn_bf16_avx512)      \
-        K(dense_bf16_avx512bf16) \
-        K(experts_bf16_avx512bf16)
+#    define CADRE_KERNELS_X86(K)   \
+        K(dense_f32_avx2)          \
+        K(dense_bf16_avx2)         \
+        K(experts_f32_avx2)        \
+        K(experts_bf16_avx2)       \
+        K(experts_q8_avx2)         \
+        K(experts_q4_avx2)         \
+        K(norm_avx2)               \
+        K(attn_f32_avx2)           \
+        K(attn_bf16_avx2)          \
+        K(dense_f32_avx512)        \
+        K(dense_bf16_avx512)       \
+        K(experts_f32_avx512)      \
+        K(experts_bf16_avx512)     \
+        K(experts_q8_avx512)       \
+        K(experts_q4_avx512)       \
+        K(norm_avx512)             \
+        K(attn_f32_avx512)         \
+        K(attn_bf16_avx512)        \
+        K(dense_bf16_avx512bf16)   \
+        K(experts_bf16_avx512bf16) \
+        K(experts_q8_avx512bf16)   \
+        K(experts_q4_avx512bf16)
 #else
 #    define CADRE_KERNELS_X86(K)
 #endif

@@ -4,33 +4,33 @@
 #ifndef CADRE_OP_KNOBS_H
 #define CADRE_OP_KNOBS_H
 
-#define CADRE_DENSE_KNOBS(X)                                                                                           \
-    X(rows, 4, 1, 8, "tokens per register tile")                                                                       \
-    X(panels, 2, 1, 4, "panels of 16 outputs per register tile")                                                       \
+#define CADRE_DENSE_KNOBS(X)                                     \
+    X(rows, 4, 1, 8, "tokens per register tile")                 \
+    X(panels, 2, 1, 4, "panels of 16 outputs per register tile") \
     X(grain, 4, 1, 64, "panels a member takes at a time")
-#define CADRE_EXPERTS_KNOBS(X)                                                                                         \
-    X(rows, 4, 1, 8, "rows of an expert per register tile")                                                            \
-    X(panels, 2, 1, 4, "panels of 16 outputs per register tile")                                                       \
-    X(chunk, 4, 1, 64, "panels of one expert a member takes at a time in the up product")                              \
+#define CADRE_EXPERTS_KNOBS(X)                                                            \
+    X(rows, 4, 1, 8, "rows of an expert per register tile")                               \
+    X(panels, 2, 1, 4, "panels of 16 outputs per register tile")                          \
+    X(chunk, 4, 1, 64, "panels of one expert a member takes at a time in the up product") \
     X(columns, 2, 1, 8, "panels of outputs a member takes at a time in the down product")
-#define CADRE_NORM_KNOBS(X)                                                                                            \
-    X(rows, 1, 1, 4, "rows worked on side by side")                                                                    \
+#define CADRE_NORM_KNOBS(X)                         \
+    X(rows, 1, 1, 4, "rows worked on side by side") \
     X(grain, 1, 1, 16, "rows a member takes at a time")
-#define CADRE_ATTN_KNOBS(X)                                                                                            \
-    X(heads, 4, 1, 8, "query heads that share one pass over the keys")                                                 \
-    X(keys, 4, 1, 8, "keys scored side by side")                                                                       \
+#define CADRE_ATTN_KNOBS(X)                                            \
+    X(heads, 4, 1, 8, "query heads that share one pass over the keys") \
+    X(keys, 4, 1, 8, "keys scored side by side")                       \
     X(grain, 1, 1, 4, "(row, kv head) units a member takes at a time")
 
-#define CADRE_FAMILIES(F)                                                                                              \
-    F(DENSE, dense, CADRE_DENSE_KNOBS)                                                                                 \
-    F(EXPERTS, experts, CADRE_EXPERTS_KNOBS)                                                                           \
-    F(NORM, norm, CADRE_NORM_KNOBS)                                                                                    \
+#define CADRE_FAMILIES(F)                    \
+    F(DENSE, dense, CADRE_DENSE_KNOBS)       \
+    F(EXPERTS, experts, CADRE_EXPERTS_KNOBS) \
+    F(NORM, norm, CADRE_NORM_KNOBS)          \
     F(ATTN, attn, CADRE_ATTN_KNOBS)
 
 #define X(name, def, low, high, what) int name;
-#define F(id, family, knobs)                                                                                           \
-    typedef struct family##_knobs {                                                                                    \
-        knobs(X)                                                                                                       \
+#define F(id, family, knobs)        \
+    typedef struct family##_knobs { \
+        knobs(X)                    \
     } family##_knobs;
 CADRE_FAMILIES(F)
 #undef F

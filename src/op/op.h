@@ -13,6 +13,7 @@
 
 enum { OP_LANES = 16 };       /* outputs side by side in a panel; also the partial sums of sum16 */
 enum { OP_ATTN_SPLIT = 128 }; /* keys per attention split */
+enum { OP_BLOCK = 32 };       /* inputs that share a scale in a quantized type */
 
 /* ---- packed matrices ----
  * W [out][in] is packed once, in the order kernels stream it. A panel is 16 outputs; inputs go in groups of kp
@@ -21,16 +22,37 @@ enum { OP_ATTN_SPLIT = 128 }; /* keys per attention split */
  *   panel 0: group 0: gate lanes 0..15 x kp | up lanes 0..15 x kp     <- 64 bytes each
  *            group 1: ...
  *   panel 1: ...
+ *
+ * Quantized matrices have panels of their own (quant.h).
  */
-static inline int op_group(cadre_dtype t) { return t == CADRE_BF16 ? 2 : 1; }
-static inline size_t op_dtype_size(cadre_dtype t) { return t == CADRE_F32 ? 4 : 2; }
-static inline int op_panels(int out) { return (out + OP_LANES - 1) / OP_LANES; }
-/* in rounded up to whole groups; also the least row stride of an activation in that type. */
-static inline int op_padded(cadre_dtype t, int in) { return (in + op_group(t) - 1) / op_group(t) * op_group(t); }
-/* Row stride of activations [n][ld], in elements: padded further so that every row starts on 64 bytes. */
+static inline bool op_is_quant(cadre_dtype t) {
+    return t == CADRE_Q8 || t == CADRE_Q4;
+}
+/* Inputs that go together: a pair of bf16, a block of a quantized type. */
+static inline int op_group(cadre_dtype t) {
+    return op_is_quant(t) ? OP_BLOCK : t == CADRE_BF16 ? 2 : 1;
+}
+/* Bytes of one activation of the type; rows of quantized types are counted in bytes (quant.h). */
+static inline size_t op_dtype_size(cadre_dtype t) {
+    return t == CADRE_F32 ? 4 : op_is_quant(t) ? 1 : 2;
+}
+static inline int op_panels(int out) {
+    return (out + OP_LANES - 1) / OP_LANES;
+}
+/* in rounded up to whole groups; also the least row stride of an activation in a plain type. */
+static inline int op_padded(cadre_dtype t, int in) {
+    return (in + op_group(t) - 1) / op_group(t) * op_group(t);
+}
+/* Row stride of activations [n][ld], in elements: padded further so that every row starts on 64 bytes. A quantized row
+ * holds, beside its bytes, a scale and a sum per block. */
 static inline size_t op_stride(cadre_dtype t, int in) {
-    size_t per_line = 64 / op_dtype_size(t);
-    return ((size_t)in + per_line - 1) / per_line * per_line;
+    size_t per_line = 64 / op_dtype_size(t), used = (size_t)in;
+    if (op_is_quant(t)) used = (size_t)op_padded(t, in) + (size_t)op_padded(t, in) / OP_BLOCK * 8;
+    return (used + per_line - 1) / per_line * per_line;
+}
+/* Panels of the up product that must be made together, because their outputs share a block. */
+static inline int op_up_step(cadre_dtype t) {
+    return op_is_quant(t) ? OP_BLOCK / OP_LANES : 1;
 }
 /* Bytes of one panel, and of the whole packed matrix; false on overflow. gated: 0 or 1. */
 size_t op_panel_bytes(cadre_dtype t, int in, bool gated);

@@ -3,7 +3,7 @@
  * A panel is written front to back while 16 rows of the source (32 for a gated pair) are read side by side. */
 #include <string.h>
 
-#include "op/op.h"
+#include "op/quant.h"
 
 static size_t groups_of(cadre_dtype t, int in) {
     size_t kp = (size_t)op_group(t);
@@ -12,6 +12,7 @@ static size_t groups_of(cadre_dtype t, int in) {
 
 size_t op_panel_bytes(cadre_dtype t, int in, bool gated) {
     if (in <= 0) return 0;
+    if (op_is_quant(t)) return quant_panel_bytes(t, in, gated);
     return groups_of(t, in) * 64 * (gated ? 2 : 1);
 }
 
@@ -69,6 +70,10 @@ static void pack_matrix(cadre_dtype t, int out, int in, cadre_tensor w, int pane
 }
 
 void op_pack(cadre_dtype t, int out, int in, cadre_tensor w, cadre_tensor up, int lo, int hi, void *dst) {
+    if (op_is_quant(t)) {
+        quant_pack(t, out, in, w, up, lo, hi, dst);
+        return;
+    }
     bool gated = up.data != NULL;
     size_t panel_bytes = op_panel_bytes(t, in, gated), step = gated ? 128 : 64;
     for (int panel = lo; panel < hi; panel++) {

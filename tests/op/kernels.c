@@ -113,6 +113,14 @@ static void experts_bf16(void **state) {
     (void)state;
     check_family(OP_EXPERTS, CADRE_BF16);
 }
+static void experts_q8(void **state) {
+    (void)state;
+    check_family(OP_EXPERTS, CADRE_Q8);
+}
+static void experts_q4(void **state) {
+    (void)state;
+    check_family(OP_EXPERTS, CADRE_Q4);
+}
 static void norm(void **state) {
     (void)state;
     check_family(OP_NORM, CADRE_F32);
@@ -166,9 +174,17 @@ static void planted_faults_are_found(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dense_f32),    cmocka_unit_test(dense_bf16),     cmocka_unit_test(experts_f32),
-        cmocka_unit_test(experts_bf16), cmocka_unit_test(norm),           cmocka_unit_test(attn_f32),
-        cmocka_unit_test(attn_bf16),    cmocka_unit_test(none_forgotten), cmocka_unit_test(planted_faults_are_found),
+        cmocka_unit_test(dense_f32),
+        cmocka_unit_test(dense_bf16),
+        cmocka_unit_test(experts_f32),
+        cmocka_unit_test(experts_bf16),
+        cmocka_unit_test(experts_q8),
+        cmocka_unit_test(experts_q4),
+        cmocka_unit_test(norm),
+        cmocka_unit_test(attn_f32),
+        cmocka_unit_test(attn_bf16),
+        cmocka_unit_test(none_forgotten),
+        cmocka_unit_test(planted_faults_are_found),
     };
     const char *text = getenv("CADRE_SEED");
     if (text != NULL) seed = strtoull(text, NULL, 10);

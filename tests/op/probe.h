@@ -81,11 +81,13 @@ static inline float probe_value(rand_stream *r, flavour f) {
     return (float)(int32_t)u * 0x1p-31f;
 }
 
-/* n values of type t; bf16 ones are cut, not rounded, so that denormals stay. */
+/* n values of type t; bf16 ones are cut, not rounded, so that denormals stay. Quantized rows are bytes. */
 static inline void probe_fill(rand_stream *r, flavour f, cadre_dtype t, void *data, size_t n) {
     for (size_t i = 0; i < n; i++) {
         float v = probe_value(r, f);
-        if (t == CADRE_F32) {
+        if (op_is_quant(t)) {
+            ((uint8_t *)data)[i] = (uint8_t)rand_u32(r);
+        } else if (t == CADRE_F32) {
             ((float *)data)[i] = v;
         } else {
             uint32_t u;
@@ -104,7 +106,8 @@ static inline bool probe_same(float a, float b) {
 static inline int64_t probe_differs(cadre_dtype t, const void *a, const void *b, size_t n) {
     if (memcmp(a, b, n * op_dtype_size(t)) == 0) return -1;
     for (size_t i = 0; i < n; i++) {
-        if (!probe_same(op_load(t, a, i), op_load(t, b, i))) return (int64_t)i;
+        if (op_is_quant(t) && ((const uint8_t *)a)[i] != ((const uint8_t *)b)[i]) return (int64_t)i;
+        if (!op_is_quant(t) && !probe_same(op_load(t, a, i), op_load(t, b, i))) return (int64_t)i;
     }
     return -1;
 }

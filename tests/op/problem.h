@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "op/align.h"
+#include "op/quant.h"
 #include "probe.h"
 
 /* One output: n values of which `used` of every `ld` are compared. It is filled from `start` before each run. */
@@ -45,6 +46,7 @@ enum slot {
     AT_BIAS,
     AT_SOURCE,
     AT_SOURCE2,
+    AT_PLAIN,
     AT_IDS,
     AT_OFFSET,
     AT_PAIR,
@@ -94,16 +96,22 @@ static void *values(problem *p, int slot, cadre_dtype t, size_t n) {
 
 /* Activations: rows of `in` values, padding zero; the stride is the least one or whole lines. */
 static void *activations(problem *p, cadre_dtype t, int rows, int in, size_t *ld) {
-    *ld = any(p, 2) ? (size_t)op_padded(t, in) : op_stride(t, in);
+    *ld = any(p, 2) && !op_is_quant(t) ? (size_t)op_padded(t, in) : op_stride(t, in);
     char *x = take(AT_X, (size_t)rows * *ld, op_dtype_size(t));
     memset(x, 0, (size_t)rows * *ld * op_dtype_size(t));
-    for (int i = 0; i < rows; i++) probe_fill(&p->r, p->flavour, t, x + (size_t)i * *ld * op_dtype_size(t), (size_t)in);
+    float *plain = take(AT_PLAIN, (size_t)in, sizeof *plain);
+    for (int i = 0; i < rows; i++) {
+        char *row = x + (size_t)i * *ld * op_dtype_size(t);
+        probe_fill(&p->r, p->flavour, op_is_quant(t) ? CADRE_F32 : t, op_is_quant(t) ? (void *)plain : row, (size_t)in);
+        if (op_is_quant(t)) quant_row(plain, in, row);
+    }
     return x;
 }
 
 static void pack(problem *p, int out, int in, bool gated, void *dst) {
-    cadre_tensor w = {values(p, AT_SOURCE, p->t, (size_t)out * (size_t)in), p->t}, up = {NULL, p->t};
-    if (gated) up.data = values(p, AT_SOURCE2, p->t, (size_t)out * (size_t)in);
+    cadre_dtype source = op_is_quant(p->t) ? CADRE_F32 : p->t;
+    cadre_tensor w = {values(p, AT_SOURCE, source, (size_t)out * (size_t)in), source}, up = {NULL, source};
+    if (gated) up.data = values(p, AT_SOURCE2, source, (size_t)out * (size_t)in);
     op_pack(p->t, out, in, w, up, 0, op_panels(out), dst);
 }
 
@@ -199,8 +207,9 @@ static bool build_experts(problem *p) {
     pack_experts(p, a);
     a->ldo = (size_t)(a->d + (any(p, 2) ? 3 : 0));
     a->out = add_area(p, CADRE_F32, n, a->ldo, a->ldo);
-    a->ldh = any(p, 2) ? (size_t)op_padded(p->t, a->f) : op_stride(p->t, a->f);
-    a->h = add_area(p, p->t, a->offset[a->e], a->ldh, (size_t)a->f);
+    a->ldh = any(p, 2) && !op_is_quant(p->t) ? (size_t)op_padded(p->t, a->f) : op_stride(p->t, a->f);
+    size_t used = op_is_quant(p->t) ? (size_t)quant_blocks(a->f) * (OP_BLOCK + 8) : (size_t)a->f;
+    a->h = add_area(p, p->t, a->offset[a->e], a->ldh, used);
     memset(p->out[1].start, 0xff, p->out[1].n * op_dtype_size(p->t)); /* NaN: padding that is read must be written */
     p->units = op_panels(a->d);
     p->work = 3.0 * a->offset[a->e] * a->d * a->f;
@@ -302,8 +311,9 @@ static void run_experts(const op_kernel *kernel, const op_knobs *knobs, int cut,
     int lo, hi, columns = knobs->experts.columns;
     for (int i = 0; i < a->e; i++) {
         int expert = cut == CUT_WHOLE ? i : a->e - 1 - i;
-        for (int s[2] = {0}; piece(cut, op_panels(a->f), op_panels(a->f), s, &lo, &hi);)
-            kernel->run.experts.up(a, &knobs->experts, expert, lo, hi);
+        int panels = op_panels(a->f), step = op_up_step(p->t), units = (panels + step - 1) / step;
+        for (int s[2] = {0}; piece(cut, units, units, s, &lo, &hi);)
+            kernel->run.experts.up(a, &knobs->experts, expert, lo * step, hi * step < panels ? hi * step : panels);
     }
     size_t scratch = (size_t)a->offset[a->e] * OP_LANES * (size_t)columns;
     a->slots = take(AT_SLOTS, scratch, 4);

@@ -8,6 +8,7 @@
  * where each is gate and up side by side; a product that isn't gated takes twice as many. chunk and columns are the
  * caller's.
  */
+#include "op/cpu/experts_parts.h"
 #include "op/cpu/tile.h"
 
 /* Panels of a tile when nothing is gated: as many sums as `panels` gated ones, at most 4. */
@@ -16,19 +17,6 @@ INLINE int experts_plain(int panels) {
 }
 
 /* ---- up ---- */
-
-INLINE vf experts_act(const op_experts *a, vf gate, vf up) {
-    if (a->act == CADRE_RELU2) {
-        vf v = v_max(v_zero(), up);
-        return v_mul(v, v);
-    }
-    if (a->act == CADRE_SWIGLU_CLAMP) {
-        vf limit = v_set(a->limit);
-        gate = v_min(limit, gate);
-        up = v_min(limit, v_max(v_neg(limit), up));
-    }
-    return v_mul(v_silu(gate), up);
-}
 
 /* Sums of `rows` rows and `panels` panels to h. The last panel also fills h up to a whole group with zeros. */
 INLINE void experts_store_h(cadre_dtype type, const op_experts *a, const float *sums, int row, int rows, int panel,
@@ -104,13 +92,6 @@ INLINE void experts_down_rows(cadre_dtype type, const op_experts *a, int most, i
     }
 }
 
-/* The next expert after `expert` with rows, e: none. */
-static inline int experts_active(const op_experts *a, int expert) {
-    do expert++;
-    while (expert < a->e && a->offset[expert] == a->offset[expert + 1]);
-    return expert;
-}
-
 INLINE void experts_down_slots(cadre_dtype type, const op_experts *a, const experts_knobs *knobs, int lo, int hi) {
     int groups = op_padded(type, a->f) / op_group(type), most = experts_plain(knobs->panels);
     tile t = {.panel = (size_t)groups * TILE_BYTES,
@@ -128,30 +109,6 @@ INLINE void experts_down_slots(cadre_dtype type, const op_experts *a, const expe
             experts_down_rows(type, a, knobs->rows, expert, p - lo, panels, next, &t);
         }
     }
-}
-
-/* One panel of one token: its slots in order. */
-INLINE vf experts_sum(const op_experts *a, int token, const float *slots, size_t stride) {
-    const int32_t *row = a->row + (size_t)token * (size_t)a->k;
-    const float *weight = a->weight + (size_t)token * (size_t)a->k;
-    vf acc = v_zero();
-    for (int s = 0; s < a->k; s++)
-        if (row[s] >= 0) acc = v_fma(v_set(weight[s]), v_load(slots + (size_t)row[s] * stride), acc);
-    return acc;
-}
-
-static inline void experts_combine(const op_experts *a, int lo, int hi) {
-    size_t stride = (size_t)(hi - lo) * OP_LANES;
-    for (int token = 0; token < a->n; token++)
-        for (int p = lo; p < hi; p++) {
-            float *out = a->out + (size_t)token * a->ldo + p * OP_LANES;
-            int left = a->d - p * OP_LANES;
-            vf v = experts_sum(a, token, a->slots + (p - lo) * OP_LANES, stride);
-            if (left >= OP_LANES)
-                v_store(out, a->add ? v_add(v_load(out), v) : v);
-            else
-                v_store_part(out, a->add ? v_add(v_load_part(out, left), v) : v, left);
-        }
 }
 
 /* ---- the kernels ---- */

@@ -3,7 +3,7 @@
 
 #include "ref.h"
 
-static float activate(const op_experts *a, float gate, float up) {
+float ref_activate(const op_experts *a, float gate, float up) {
     if (a->act == CADRE_RELU2) {
         float v = up < 0.0f ? 0.0f : up;
         return v * v;
@@ -26,7 +26,7 @@ static void up_product(cadre_dtype t, const op_experts *a, int expert, int lo, i
         for (int o = lo * OP_LANES; o < end; o++) {
             float gate = gated ? ref_chain(t, w, a->d, gated, 0, o, x) : 0.0f;
             float up = ref_chain(t, w, a->d, gated, gated ? 1 : 0, o, x);
-            ref_put(t, h, o, activate(a, gate, up));
+            ref_put(t, h, o, ref_activate(a, gate, up));
         }
         if (end == a->f) { /* the down product reads whole groups */
             for (int o = end; o < op_padded(t, a->f); o++) ref_put(t, h, o, 0.0f);
@@ -45,7 +45,7 @@ static void down_rows(cadre_dtype t, const op_experts *a, int expert, int lo, in
     }
 }
 
-static void combine(const op_experts *a, int lo, int hi) {
+void ref_combine(const op_experts *a, int lo, int hi) {
     size_t stride = (size_t)(hi - lo) * OP_LANES;
     for (int token = 0; token < a->n; token++) {
         float *out = a->out + (size_t)token * a->ldo;
@@ -62,7 +62,7 @@ static void combine(const op_experts *a, int lo, int hi) {
 
 static void down_product(cadre_dtype t, const op_experts *a, int lo, int hi) {
     for (int expert = 0; expert < a->e; expert++) down_rows(t, a, expert, lo, hi);
-    combine(a, lo, hi);
+    ref_combine(a, lo, hi);
 }
 
 static void up_f32(const op_experts *a, const experts_knobs *knobs, int expert, int lo, int hi) {

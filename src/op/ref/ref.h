@@ -12,5 +12,8 @@ void ref_put(cadre_dtype t, void *row, int i, float v); /* rounded once */
 /* Row i of a matrix of `stride` elements of type t per row. */
 const void *ref_row(cadre_dtype t, const void *data, size_t stride, int64_t i);
 void *ref_row_mut(cadre_dtype t, void *data, size_t stride, int64_t i);
+/* The activation of one output of an expert; the weighted sum of the slots of panels [lo, hi). */
+float ref_activate(const op_experts *a, float gate, float up);
+void ref_combine(const op_experts *a, int lo, int hi);
 bool ref_any_knobs(const op_knobs *knobs);
 #endif

@@ -1,0 +1,21 @@
+/* experts_quant_avx2.c: grouped products of quantized experts on AVX2, without VNNI. */
+#include "op/cpu/experts_quant_tmpl.h"
+#include "op/kernel.h"
+
+extern const op_kernel experts_q8_avx2, experts_q4_avx2;
+const op_kernel experts_q8_avx2 = {
+    .name = "experts_q8_avx2",
+    .family = OP_EXPERTS,
+    .dtype = CADRE_Q8,
+    .isa = OP_ISA_AVX2,
+    .ok = quant_ok,
+    .run.experts = {up_q8, down_q8},
+};
+const op_kernel experts_q4_avx2 = {
+    .name = "experts_q4_avx2",
+    .family = OP_EXPERTS,
+    .dtype = CADRE_Q4,
+    .isa = OP_ISA_AVX2,
+    .ok = quant_ok,
+    .run.experts = {up_q4, down_q4},
+};
