@@ -246,7 +246,7 @@ static void no_tokenizer_means_ids_only(void **state) {
     cadre_model_close(m);
 }
 
-/* ---- folders made wrong ---- */
+/* ---- folders of our own ---- */
 
 static void copy_golden(const char *from) {
     char path[300];
@@ -299,6 +299,62 @@ static void refuse(cadre_err code, const char *file, const char *text) {
     check_refusal(err, &why, code, TEXTS(dir, file, text));
     assert_null(m);
 }
+
+/* ---- text ---- */
+
+static void text_goes_in_and_out(void **state) {
+    (void)state;
+    static const char text[] = "Once upon a time, \xC3\xA9t\xC3\xA9.";
+    int32_t ids[64];
+    size_t n = 0, few = 0, len = 7;
+    char back[256] = "";
+    cadre_text *out = NULL;
+    cadre_fail why;
+    cadre_model_info info;
+    cadre_model *m = open_model("models/demo", NULL);
+    cadre_model_get_info(m, &info);
+    assert_int_equal(info.vocab, 4096);
+    assert_int_equal(info.tokens, 4096);
+    assert_true(cadre_model_is_end(m, 4095));
+    must(cadre_encode(m, text, strlen(text), true, ids, 64, &n, fail_out));
+    assert_true(n > 3 && n < strlen(text));
+    check_refusal(cadre_encode(m, text, strlen(text), true, ids, 2, &few, &why), &why, CADRE_RANGE, TEXTS("2"));
+    assert_int_equal(few, n);
+    must(cadre_encode(m, text, strlen(text), true, ids, 64, &n, fail_out));
+    must(cadre_text_new(m, &out, fail_out));
+    for (int round = 0; round < 2; round++) {
+        back[0] = 0;
+        for (size_t i = 0; i < n; i++) strcat(back, cadre_text_push(out, ids[i], i ? &len : NULL));
+        strcat(back, cadre_text_end(out, NULL));
+        assert_string_equal(back, text);
+        assert_string_equal(cadre_text_push(out, 4095, &len), ""); /* the end token gives nothing */
+        assert_int_equal(len, 0);
+        cadre_text_reset(out);
+    }
+    must(cadre_encode(m, "<|endoftext|>", 13, true, ids, 64, &n, fail_out));
+    assert_true(n == 1 && ids[0] == 4095);
+    must(cadre_encode(m, "<|endoftext|>", 13, false, ids, 64, &n, fail_out));
+    assert_true(n > 1);
+    cadre_text_free(out);
+    cadre_text_free(NULL);
+    cadre_model_close(m);
+}
+
+static void tokenizer_may_be_larger(void **state) {
+    (void)state;
+    cadre_model_info info;
+    copy_golden("qwen3_moe_base");
+    folder_copy("models/demo", "tokenizer.json", dir);
+    cadre_model *m = open_model(dir, NULL);
+    assert_true(hears("tokenizer.json has ids up to 4095, but the model has 96 rows"));
+    cadre_model_get_info(m, &info);
+    assert_int_equal(info.tokens, 96);
+    cadre_model_close(m);
+    folder_text(dir, "tokenizer.json", "{}");
+    refuse(CADRE_FORMAT, "tokenizer.json", "");
+}
+
+/* ---- folders made wrong ---- */
 
 static void experts_are_all_there(void **state) {
     (void)state;
@@ -358,8 +414,15 @@ static void leftovers_are_said(void **state) {
     add_tensor("model.layers.10.mlp.gate.weight");
     add_tensor("visual.patch.weight");
     cadre_model_close(open_model(dir, NULL));
-    assert_true(hears("2 tensors of layers from 2 on are not used"));
+    assert_true(hears("config.json says 2 layers: 2 tensors of others are not used"));
     assert_true(hears("1 tensors are not used (first: visual.patch.weight)"));
+    heard[0] = 0;
+    copy_golden("qwen3_moe_base");
+    add_tensor("model.layers.2.enorm.weight");
+    edit("config.json", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 2, \"num_nextn_predict_layers\": 1");
+    cadre_model_close(open_model(dir, NULL));
+    assert_true(hears("multi-token prediction is not built yet: 1 tensors are not used"));
+    assert_false(hears("of others"));
     heard[0] = 0;
     copy_golden("qwen3_moe_sparse2_tied");
     add_tensor("lm_head.weight"); /* tied: the embedding wins, as elsewhere */
@@ -466,8 +529,10 @@ static int fail_each(const char *path, const char *weights) {
 
 static void every_failed_allocation_is_survived(void **state) {
     (void)state;
-    static const char *const paths[] = {GOLDEN "qwen3_moe_base", GOLDEN "qwen3_moe_dense_bias", GOLDEN "qwen2_moe_base",
-                                        GOLDEN "qwen3_moe_sharded"};
+    copy_golden("qwen3_moe_base");
+    folder_copy("tests/golden/tokenizers/bytes_missing", "tokenizer.json", dir);
+    const char *const paths[] = {dir, GOLDEN "qwen3_moe_dense_bias", GOLDEN "qwen2_moe_base",
+                                 GOLDEN "qwen3_moe_sharded"};
     for (int i = 0; i < 4; i++) {
         int n = fail_each(paths[i], i == 1 ? "bf16" : NULL);
         long before = mapped_pages();
@@ -487,12 +552,14 @@ int main(void) {
         cmocka_unit_test_setup_teardown(types_are_converted_and_said, make, drop),
         cmocka_unit_test_setup_teardown(info_tells_sizes, make, drop),
         cmocka_unit_test_setup_teardown(no_tokenizer_means_ids_only, make, drop),
+        cmocka_unit_test_setup_teardown(text_goes_in_and_out, make, drop),
+        cmocka_unit_test_setup_teardown(tokenizer_may_be_larger, make, drop),
         cmocka_unit_test_setup_teardown(experts_are_all_there, make, drop),
         cmocka_unit_test_setup_teardown(shapes_must_agree, make, drop),
         cmocka_unit_test_setup_teardown(leftovers_are_said, make, drop),
         cmocka_unit_test_setup_teardown(arguments_are_checked, make, drop),
         cmocka_unit_test_setup_teardown(too_large_is_refused_first, make, drop),
-        cmocka_unit_test(every_failed_allocation_is_survived),
+        cmocka_unit_test_setup_teardown(every_failed_allocation_is_survived, make, drop),
     };
     device = open_device(2);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
