@@ -370,12 +370,25 @@ static bool harmless(const loader *l, const char *name) {
            (l->model->config.tied && !strcmp(name, "lm_head.weight"));
 }
 
+typedef struct leftovers {
+    int later, beyond, others; /* tensors of prediction layers, of further layers, of no layer */
+    const char *first;         /* of the others */
+} leftovers;
+
+static void say_leftovers(const loader *l, const leftovers *x) {
+    const model_config *c = &l->model->config;
+    if (x->later)
+        log_once("%.300s: multi-token prediction is not built yet: %d tensors are not used", l->dir, x->later);
+    if (x->beyond)
+        log_once("%.300s: config.json says %d layers: %d tensors of others are not used", l->dir, c->layers, x->beyond);
+    if (x->others) log_once("%.250s: %d tensors are not used (first: %.150s)", l->dir, x->others, x->first);
+}
+
 /* A tensor of a layer that no one asked for means that this layer is not what we think it is: an expert too many, a
- * bias, a scale. Those of further layers (multi-token prediction) and others are left alone, but said. */
+ * bias, a scale. Those of further layers and others are left alone, but said. */
 static cadre_err check_leftovers(const loader *l, cadre_fail *why) {
     const model_config *c = &l->model->config;
-    int later = 0, others = 0;
-    const char *first = NULL;
+    leftovers x = {0};
     for (int i = 0; i < tensors_count(l->tensors); i++) {
         const tensor_entry *e = tensors_at(l->tensors, i);
         if (tensors_used(l->tensors, i) || harmless(l, e->name)) continue;
@@ -384,12 +397,12 @@ static cadre_err check_leftovers(const loader *l, cadre_fail *why) {
             return cadre_fail_set(why, CADRE_FORMAT,
                                   "%.200s: tensor '%.120s' has no place in this %s (%d experts, %d layers)", e->file,
                                   e->name, c->arch, c->moe.e, c->layers);
-        later += n >= 0;
-        others += n < 0;
-        if (n < 0 && !first) first = e->name;
+        if (n < 0 && !x.first) x.first = e->name;
+        x.others += n < 0;
+        x.later += n >= 0 && n < c->layers + c->mtp_layers;
+        x.beyond += n >= c->layers + c->mtp_layers;
     }
-    if (later) log_once("%.300s: %d tensors of layers from %d on are not used", l->dir, later, c->layers);
-    if (others) log_once("%.250s: %d tensors are not used (first: %.150s)", l->dir, others, first);
+    say_leftovers(l, &x);
     return CADRE_OK;
 }
 

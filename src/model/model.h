@@ -12,13 +12,13 @@ typedef struct tensor_entry {
     const char *name;
     const char *file; /* path, for messages */
     cadre_dtype dtype;
-    bool known;       /* dtype is F32, F16 or BF16; else only its name and shape may be used (I64, U8, ...) */
+    bool known; /* dtype is F32, F16 or BF16; else only its name and shape may be used (I64, U8, ...) */
     char dtype_text[12];
     int dims;
     int64_t shape[8];
     const unsigned char *data; /* mapped, NULL if empty */
     size_t bytes;
-    int shard;      /* for tensors_done */
+    int shard; /* for tensors_done */
 } tensor_entry;
 typedef struct tensors tensors;
 /* dir holds model.safetensors, or model.safetensors.index.json and its shards. */
@@ -29,9 +29,9 @@ void tensors_close(tensors *t);
 int tensors_count(const tensors *t);
 const tensor_entry *tensors_at(const tensors *t, int i);
 const tensor_entry *tensors_find(const tensors *t, const char *name); /* NULL if absent */
-/* Finds a float tensor of exactly this shape (rows 0: one-dimensional [cols]) and marks it as used. FORMAT (absent, other
- * shape) and UNSUPPORTED (other dtype) name the tensor, the file, what was found and what was expected. The data may lie
- * at any byte: old files are not aligned. NULL if the tensor is empty. */
+/* Finds a float tensor of exactly this shape (rows 0: one-dimensional [cols]) and marks it as used. FORMAT (absent,
+ * other shape) and UNSUPPORTED (other dtype) name the tensor, the file, what was found and what was expected. The data
+ * may lie at any byte: old files are not aligned. NULL if the tensor is empty. */
 cadre_err tensors_need(const tensors *t, const char *name, int64_t rows, int64_t cols, cadre_tensor *out,
                        cadre_fail *why);
 cadre_err tensors_need_shape(const tensors *t, const char *name, const int64_t *shape, int dims, cadre_tensor *out,
@@ -48,7 +48,7 @@ enum { CONFIG_ENDS_MAX = 16 };
 typedef struct model_config {
     char arch[32]; /* model_type */
     int vocab, d, layers, heads, kv_heads, head_dim, max_context;
-    int f_dense;     /* width of dense MLP layers */
+    int f_dense; /* width of dense MLP layers */
     double eps;
     double rope_theta;
     bool yarn;
@@ -56,7 +56,7 @@ typedef struct model_config {
     int yarn_original;
     bool yarn_truncate;
     bool tied, attention_bias, qkv_bias, qk_norm;
-    cadre_dtype dtype; /* of the checkpoint, as config says; F32 when absent */
+    cadre_dtype dtype;  /* of the checkpoint, as config says; F32 when absent */
     cadre_moe_desc moe; /* e == 0: no MoE; max_tokens and dtype are filled later */
     bool *is_moe;       /* [layers], owned */
     int mtp_layers;     /* num_nextn_predict_layers; the plain model skips layers >= `layers` */
@@ -84,7 +84,7 @@ typedef struct model_layer {
     float *q_norm, *k_norm;      /* [head_dim] or NULL */
     moe_dense qkv;               /* [heads + 2 kv_heads][head_dim] rows stacked: q, k, v */
     moe_dense o;
-    moe_layer mlp;               /* MoE, or the plain MLP as one expert */
+    moe_layer mlp; /* MoE, or the plain MLP as one expert */
 } model_layer;
 
 struct cadre_model {
@@ -95,8 +95,8 @@ struct cadre_model {
     struct tokenizer *tokenizer;
     void *embedding; /* [vocab][d] in dtype, plain row-major */
     size_t embedding_bytes;
-    float *norm;     /* [d] */
-    moe_dense head;  /* [vocab][d] */
+    float *norm;        /* [d] */
+    moe_dense head;     /* [vocab][d] */
     model_layer *layer; /* [layers] */
     plan norm_plan, attn_plan;
     size_t weight_bytes;

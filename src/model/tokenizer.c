@@ -250,6 +250,7 @@ static void run_done(run *r) {
 cadre_err tokenizer_encode(const tokenizer *t, const char *text, size_t len, bool parse_special, bool add_special,
                            int32_t *ids, size_t cap, size_t *n, cadre_fail *why) {
     char *repaired = NULL;
+    if (!len) text = "";
     if (!utf8_valid(text, len)) {
         if (!(repaired = utf8_repair(text, len, &len))) return tok_no_memory(why);
         text = repaired;

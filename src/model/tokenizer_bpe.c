@@ -189,14 +189,11 @@ static bool merge_long(const tok_vocab *v, tok_bpe *b, size_t *count) {
 
 /* ---- one piece ---- */
 
-cadre_err tok_bpe_run(const tok_vocab *v, tok_bpe *b, const char *text, size_t len, tok_ids *ids, cadre_fail *why) {
-    if (v->ignore_merges) {
-        int32_t id = tok_vocab_find_bytes(v, text, len);
-        if (id >= 0) {
-            tok_ids_add(ids, id);
-            return CADRE_OK;
-        }
-    }
+/* Most pieces are a token as a whole. Whether merging a token's text gives that token back is found out once per token
+ * and kept; threads may find it out side by side, and come to the same answer. */
+enum { SELF_UNKNOWN, SELF_YES, SELF_NO };
+
+static cadre_err merge_piece(const tok_vocab *v, tok_bpe *b, const char *text, size_t len, size_t *n, cadre_fail *why) {
     symbols s = {b, 0, false};
     size_t most = len; /* a byte's character in the alphabet has up to two bytes to fall back to */
     if (v->bytes && v->byte_fallback && !mem_mul(len, 2, &most)) return tok_no_memory(why);
@@ -207,6 +204,22 @@ cadre_err tok_bpe_run(const tok_vocab *v, tok_bpe *b, const char *text, size_t l
         s.n = merge_short(v, b, s.n);
     else if (!merge_long(v, b, &s.n))
         return tok_no_memory(why);
-    for (size_t i = 0; i < s.n; i++) tok_ids_add(ids, b->id[i]);
+    *n = s.n;
+    return CADRE_OK;
+}
+
+cadre_err tok_bpe_run(const tok_vocab *v, tok_bpe *b, const char *text, size_t len, tok_ids *ids, cadre_fail *why) {
+    int32_t whole = len <= v->longest ? tok_vocab_find_bytes(v, text, len) : -1;
+    int self = whole >= 0 ? __atomic_load_n(&v->self[whole], __ATOMIC_RELAXED) : SELF_NO;
+    if (whole >= 0 && (v->ignore_merges || self == SELF_YES)) {
+        tok_ids_add(ids, whole);
+        return CADRE_OK;
+    }
+    size_t n = 0;
+    cadre_err err = merge_piece(v, b, text, len, &n, why);
+    if (err) return err;
+    if (self == SELF_UNKNOWN)
+        __atomic_store_n(&v->self[whole], n == 1 && b->id[0] == whole ? SELF_YES : SELF_NO, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < n; i++) tok_ids_add(ids, b->id[i]);
     return CADRE_OK;
 }

@@ -147,7 +147,7 @@ static cadre_err source(work *w, int32_t id, const tok_added *added, const char 
     else
         return CADRE_OK;
     if (!ok) return tok_no_memory(w->why);
-    if (in) *p = out->p, *len = out->len;
+    if (in && out->p) *p = out->p, *len = out->len;
     return CADRE_OK;
 }
 
@@ -164,7 +164,7 @@ static cadre_err apply_rules(work *w, const char **p, size_t *len) {
         to->len = 0;
         cadre_err err = tok_replace(&r->pattern, r->content, r->len, &w->m, *p, *len, to, w->why);
         if (err) return err;
-        *p = to->p;
+        *p = to->p ? to->p : "";
         *len = to->len;
         turn = !turn;
     }

@@ -137,7 +137,7 @@ cadre_err tok_normalize(const tok_normals *l, tok_matcher *m, const char *text, 
         to->len = 0;
         cadre_err err = run_step(&l->step[i], m, text, len, to, cut, why);
         if (err) return err;
-        text = to->p;
+        text = to->p ? to->p : "";
         len = to->len;
     }
     *out = text;

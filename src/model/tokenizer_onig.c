@@ -53,17 +53,24 @@ static bool hex(char c) {
     return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'f');
 }
 
-/* \p{Name} or \P{Name}: names of three letters and more are scripts. */
-static void property(reader *r) {
+/* \p{Name} or \P{Name}: names of three letters and more are scripts. Categories get what newer Unicode has added, in a
+ * class of its own if need be; a negated one inside a class can't, and stays as PCRE2 knows it. */
+static void property(reader *r, bool inside) {
     const char *brace = peek(r, 2) == '{' ? memchr(r->p, '}', (size_t)(r->end - r->p)) : NULL;
     if (!brace) {
         refuse(r, "a property without braces");
         return;
     }
-    copy(r, 3);
-    if (*r->p == '^') copy(r, 1);
-    if (brace - r->p > 2 && memcmp(r->p, "Any", 3)) put(r, "sc:");
-    copy(r, (size_t)(brace - r->p) + 1);
+    bool no = (r->p[1] == 'P') != (r->p[3] == '^');
+    r->p += 3 + (r->p[3] == '^');
+    size_t len = (size_t)(brace - r->p);
+    const char *newer = no && inside ? "" : tok_newer(r->p, len);
+    if (*newer && !inside) put(r, no ? "[^" : "[");
+    put(r, no && !*newer ? "\\P{" : "\\p{");
+    if (len > 2 && memcmp(r->p, "Any", 3)) put(r, "sc:");
+    copy(r, len + 1);
+    put(r, newer);
+    if (*newer && !inside) put(r, "]");
 }
 
 /* \xHH, \x{H...}, \uHHHH. */
@@ -96,17 +103,33 @@ static const rewrite rewrites[] = {
     {'W', "[^" WORD "]", NULL},
     {'b', "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))", "\\x{8}"},
     {'B', "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))", NULL},
+    {'d', "\\p{Nd}", "\\p{Nd}"},
+    {'D', "\\P{Nd}", "\\P{Nd}"},
     {'v', "\\x{b}", "\\x{b}"},
-    {'A', "\\A", NULL},
-    {'z', "\\z", NULL},
-    {'Z', "\\Z", NULL},
 };
+
+static void item(reader *r);
+static void escape(reader *r, bool inside);
+
+/* The rewriting is in the same language, with other escapes in it. */
+static void expand(reader *r, const char *text, bool inside) {
+    reader sub = {.p = text, .end = text + strlen(text), .start = text, .out = r->out, .what = ""};
+    while (sub.p < sub.end && !sub.full)
+        if (!inside)
+            item(&sub);
+        else if (*sub.p == '\\')
+            escape(&sub, true);
+        else
+            copy(&sub, 1);
+    r->out = sub.out;
+    r->full |= sub.full;
+}
 
 static bool rewritten(reader *r, char c, bool inside) {
     for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; i++) {
         const char *text = inside ? rewrites[i].inside : rewrites[i].outside;
         if (rewrites[i].letter != c || !text) continue;
-        put(r, text);
+        expand(r, text, inside);
         r->p += 2;
         return true;
     }
@@ -122,10 +145,10 @@ static void escape(reader *r, bool inside) {
     else if (rewritten(r, c, inside))
         return;
     else if (c == 'p' || c == 'P')
-        property(r);
+        property(r, inside);
     else if (c == 'x' || c == 'u')
         number(r);
-    else if (!letter || strchr("dDnrtfae", c))
+    else if (!letter || strchr(inside ? "nrtfae" : "nrtfaeAzZ", c))
         copy(r, 2);
     else {
         snprintf(text, sizeof text, "\\%c", c);

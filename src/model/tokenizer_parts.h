@@ -72,7 +72,7 @@ typedef struct tok_pattern {
     bool jit;
     bool trailing_space; /* \s+$, which backtracking makes quadratic, is searched by hand */
 } tok_pattern;
-/* The three below: FORMAT if it does not compile, UNSUPPORTED if it means something else in PCRE2 than in Oniguruma,
+/* FORMAT if it does not compile, UNSUPPORTED if it means something else in PCRE2 than in Oniguruma,
  * for which the files are written. `at` is named in messages. */
 cadre_err tok_pattern_regex(pcre2_general_context *mem, const char *regex, size_t len, tok_pattern *p,
                             const json_doc *doc, const json *at, cadre_fail *why);
@@ -80,8 +80,6 @@ cadre_err tok_pattern_literal(const char *text, size_t len, tok_pattern *p, cadr
 /* From {"Regex": ...} or {"String": ...}. */
 cadre_err tok_pattern_read(pcre2_general_context *mem, const json_doc *doc, const json *v, tok_pattern *p,
                            cadre_fail *why);
-/* A pattern in PCRE2's own language, as written here. */
-cadre_err tok_pattern_native(pcre2_general_context *mem, const char *regex, tok_pattern *p, cadre_fail *why);
 void tok_pattern_done(tok_pattern *p);
 
 /* What one thread needs to match. */
@@ -187,6 +185,9 @@ typedef struct tok_token {
     uint8_t flags;
     uint8_t byte; /* TOKEN_BYTE: a byte-fallback token's value */
 } tok_token;
+typedef struct tok_slot {
+    uint32_t hash, taken; /* taken: id + 1, 0: free */
+} tok_slot;
 typedef struct tok_merge {
     uint64_t pair; /* left << 32 | right; UINT64_MAX: free */
     uint32_t rank, id;
@@ -196,7 +197,10 @@ typedef struct tok_vocab {
     tok_text text;
     tok_token *token; /* [size] */
     int size;         /* highest id + 1 */
-    uint32_t *slot;   /* id + 1, 0: free */
+    size_t cap;       /* of token */
+    uint8_t *self;    /* [size] by tokenizer_bpe.c: merging a token's text gives it back */
+    size_t longest;   /* bytes of the longest token */
+    tok_slot *slot;
     uint32_t slot_mask;
     uint64_t seed;
     tok_merge *merge;

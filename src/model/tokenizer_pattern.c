@@ -15,15 +15,9 @@ enum {
     WINDOW = 256,
     LOOK = 16 /* searches between two looks at the clock */
 };
-static const uint64_t time_base = 4000000000u, time_per_byte = 4000; /* ns */
+static const uint64_t time_base = 3000000000u, time_per_byte = 3000; /* ns */
 
 /* ---- compiling ---- */
-
-static cadre_err compile_fail(const char *message, size_t offset, const json_doc *doc, const json *at,
-                              cadre_fail *why) {
-    if (doc) return json_fail(doc, at, why, "does not compile: %s (at byte %zu of its PCRE2 form)", message, offset);
-    return cadre_fail_set(why, CADRE_FORMAT, "tokenizer: a pattern does not compile: %s", message);
-}
 
 /* text is in PCRE2's language. */
 static cadre_err compile(pcre2_general_context *mem, const char *text, size_t len, tok_pattern *p, const json_doc *doc,
@@ -43,14 +37,10 @@ static cadre_err compile(pcre2_general_context *mem, const char *text, size_t le
     if (!p->code && code == PCRE2_ERROR_HEAP_FAILED) return tok_no_memory(why);
     if (!p->code) {
         pcre2_get_error_message(code, (PCRE2_UCHAR *)message, sizeof message);
-        return compile_fail(message, offset, doc, at, why);
+        return json_fail(doc, at, why, "does not compile: %s (at byte %zu of its PCRE2 form)", message, offset);
     }
     p->jit = !pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE); /* without it: slower, the same matches */
     return CADRE_OK;
-}
-
-cadre_err tok_pattern_native(pcre2_general_context *mem, const char *regex, tok_pattern *p, cadre_fail *why) {
-    return compile(mem, regex, strlen(regex), p, NULL, NULL, why);
 }
 
 cadre_err tok_pattern_regex(pcre2_general_context *mem, const char *regex, size_t len, tok_pattern *p,

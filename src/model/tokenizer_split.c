@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-/* In PCRE2's own language. \w of Whitespace has the joiners. */
+/* The \w of Whitespace has the joiners. */
 #define WORD                                                                                                           \
     "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}" \
     "\\x{1f170}-\\x{1f189}"
@@ -27,11 +27,12 @@ static tok_split *add(tok_splits *l, tok_split_kind kind) {
     return s;
 }
 
-static cadre_err add_native(tok_splits *l, const char *regex, tok_behavior behavior, bool invert, cadre_fail *why) {
+static cadre_err add_known(tok_splits *l, const char *regex, tok_behavior behavior, bool invert, const json_doc *doc,
+                           const json *v, cadre_fail *why) {
     tok_split *s = add(l, STEP_SPLIT);
     s->behavior = behavior;
     s->invert = invert;
-    return tok_pattern_native(l->mem, regex, &s->pattern, why);
+    return tok_pattern_regex(l->mem, regex, strlen(regex), &s->pattern, doc, v, why);
 }
 
 static cadre_err read_behavior(const json_doc *doc, const json *v, tok_behavior *out, cadre_fail *why) {
@@ -62,10 +63,7 @@ static cadre_err read_bytes(tok_splits *l, const json_doc *doc, const json *v, c
     if (err) return err;
     if (l->bytes) return tok_refuse(doc, v, why, "is a second ByteLevel, which is not supported");
     if (prefix) add(l, STEP_PREFIX);
-    if (regex) {
-        tok_split *s = add(l, STEP_SPLIT);
-        err = tok_pattern_regex(l->mem, gpt2, sizeof gpt2 - 1, &s->pattern, doc, v, why);
-    }
+    if (regex) err = add_known(l, gpt2, SPLIT_ISOLATED, false, doc, v, why);
     add(l, STEP_ALPHABET);
     l->bytes = true;
     return err;
@@ -119,13 +117,13 @@ static cadre_err read_meta(tok_splits *l, const json_doc *doc, const json *v, ca
 static cadre_err read_digits(tok_splits *l, const json_doc *doc, const json *v, cadre_fail *why) {
     bool single;
     cadre_err err = json_flag(doc, v, "individual_digits", false, &single, why);
-    return err ? err : add_native(l, number, single ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS, false, why);
+    return err ? err : add_known(l, number, single ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS, false, doc, v, why);
 }
 
 static cadre_err read_punctuation(tok_splits *l, const json_doc *doc, const json *v, cadre_fail *why) {
     tok_behavior behavior = SPLIT_ISOLATED;
     cadre_err err = json_get(v, "behavior") ? read_behavior(doc, v, &behavior, why) : CADRE_OK;
-    return err ? err : add_native(l, punctuation, behavior, false, why);
+    return err ? err : add_known(l, punctuation, behavior, false, doc, v, why);
 }
 
 static cadre_err add_step(void *to, const json_doc *doc, const json *v, const char *type, cadre_fail *why) {
@@ -137,8 +135,8 @@ static cadre_err add_step(void *to, const json_doc *doc, const json *v, const ch
     if (!strcmp(type, "Metaspace")) return read_meta(l, doc, v, why);
     if (!strcmp(type, "Digits")) return read_digits(l, doc, v, why);
     if (!strcmp(type, "Punctuation")) return read_punctuation(l, doc, v, why);
-    if (!strcmp(type, "WhitespaceSplit")) return add_native(l, space, SPLIT_REMOVED, false, why);
-    if (!strcmp(type, "Whitespace")) return add_native(l, words, SPLIT_REMOVED, true, why);
+    if (!strcmp(type, "WhitespaceSplit")) return add_known(l, space, SPLIT_REMOVED, false, doc, v, why);
+    if (!strcmp(type, "Whitespace")) return add_known(l, words, SPLIT_REMOVED, true, doc, v, why);
     return tok_refuse(doc, v, why, "is the pre-tokenizer \"%.60s\", which is not supported", type);
 }
 

@@ -24,18 +24,21 @@ static uint64_t hash_bytes(uint64_t seed, const char *p, size_t len, bool raw) {
 }
 
 /* The slot of these bytes, or the free one where they would go. */
-static uint32_t find_slot(const tok_vocab *v, const char *p, size_t len, bool raw) {
-    uint32_t i = tok_hash(v->seed, hash_bytes(v->seed, p, len, raw)) & v->slot_mask;
-    for (; v->slot[i]; i = (i + 1) & v->slot_mask) {
-        const tok_token *t = &v->token[v->slot[i] - 1];
-        bool same = t->len == len && !(t->flags & TOKEN_RAW) == !raw;
+static tok_slot *find_slot(const tok_vocab *v, const char *p, size_t len, bool raw, uint32_t *hash) {
+    *hash = tok_hash(v->seed, hash_bytes(v->seed, p, len, raw));
+    tok_slot *s = &v->slot[*hash & v->slot_mask];
+    while (s->taken) {
+        const tok_token *t = &v->token[s->taken - 1];
+        bool same = s->hash == *hash && t->len == len && !(t->flags & TOKEN_RAW) == !raw;
         if (same && (!len || !memcmp(v->text.p + t->start, p, len))) break;
+        s = s == v->slot + v->slot_mask ? v->slot : s + 1;
     }
-    return i;
+    return s;
 }
 
 static int32_t find(const tok_vocab *v, const char *p, size_t len, bool raw) {
-    return v->slot ? (int32_t)v->slot[find_slot(v, p, len, raw)] - 1 : -1;
+    uint32_t hash;
+    return v->slot ? (int32_t)find_slot(v, p, len, raw, &hash)->taken - 1 : -1;
 }
 
 int32_t tok_vocab_find_bytes(const tok_vocab *v, const char *bytes, size_t len) {
@@ -59,9 +62,7 @@ int32_t tok_vocab_find(const tok_vocab *v, const char *text, size_t len) {
 
 bool tok_vocab_size(tok_vocab *v, int size) {
     if (size <= v->size) return true;
-    void *to = mem_resize(v->token, (size_t)v->size * sizeof *v->token, (size_t)size * sizeof *v->token);
-    if (!to) return false;
-    v->token = to;
+    if (!tok_grow((void **)&v->token, &v->cap, (size_t)size, sizeof *v->token)) return false;
     memset(v->token + v->size, 0, (size_t)(size - v->size) * sizeof *v->token);
     v->size = size;
     return true;
@@ -78,20 +79,24 @@ static cadre_err check_ids(tok_vocab *v, const json_doc *doc, const json *vocab,
     while (slots < (uint32_t)vocab->count * 2u) slots *= 2;
     v->slot = mem_new_array(slots, sizeof *v->slot);
     v->slot_mask = slots - 1;
-    return v->slot && tok_vocab_size(v, (int)most + 1) ? CADRE_OK : tok_no_memory(why);
+    v->self = mem_new((size_t)(most + 1));
+    return v->slot && v->self && tok_vocab_size(v, (int)most + 1) ? CADRE_OK : tok_no_memory(why);
 }
 
 static cadre_err read_token(tok_vocab *v, const json_doc *doc, const json *m, cadre_fail *why) {
     tok_token *t = &v->token[m->integer];
     size_t start = v->text.len;
+    uint32_t hash;
     bool in = true;
     if (t->flags) return json_fail(doc, m, why, "is id %d, which another token has", (int)m->integer);
     if (v->bytes && !tok_alphabet_read(&v->text, m->key, m->key_len, &in)) return tok_no_memory(why);
     if ((!v->bytes || !in) && !tok_text_add(&v->text, m->key, m->key_len)) return tok_no_memory(why);
     t->start = (uint32_t)start;
     t->len = (uint32_t)(v->text.len - start);
+    if (t->len > v->longest) v->longest = t->len;
     t->flags = (uint8_t)(TOKEN_KNOWN | (in ? 0 : TOKEN_RAW));
-    v->slot[find_slot(v, v->text.p + start, t->len, !in)] = (uint32_t)m->integer + 1;
+    tok_slot *s = find_slot(v, v->text.p + start, t->len, !in, &hash);
+    *s = (tok_slot){hash, (uint32_t)m->integer + 1};
     return CADRE_OK;
 }
 
@@ -161,6 +166,11 @@ static void put_merge(tok_vocab *v, int32_t left, int32_t right, uint32_t rank, 
     v->merge[i] = (tok_merge){pair, rank, (uint32_t)id};
 }
 
+/* How much of a text a message shows. */
+static int shown(size_t len) {
+    return len < 60 ? (int)len : 60;
+}
+
 static cadre_err read_merge(tok_vocab *v, const json_doc *doc, const json *m, uint32_t rank, tok_text *tmp,
                             cadre_fail *why) {
     halves h = {NULL, NULL, 0, 0};
@@ -169,9 +179,12 @@ static cadre_err read_merge(tok_vocab *v, const json_doc *doc, const json *m, ui
     if (err) return err;
     int32_t left = tok_vocab_find(v, h.left, h.left_len), right = tok_vocab_find(v, h.right, h.right_len);
     if (left < 0 || right < 0)
-        return json_fail(doc, m, why, "merges \"%.60s\", which is not in the vocabulary", left < 0 ? h.left : h.right);
+        return json_fail(doc, m, why, "merges \"%.*s\", which is not in the vocabulary",
+                         shown(left < 0 ? h.left_len : h.right_len), left < 0 ? h.left : h.right);
     if (!find_joined(v, &h, left, right, tmp, &id)) return tok_no_memory(why);
-    if (id < 0) return json_fail(doc, m, why, "makes \"%.60s%.60s\", which is not in the vocabulary", h.left, h.right);
+    if (id < 0)
+        return json_fail(doc, m, why, "makes \"%.*s%.*s\", which is not in the vocabulary", shown(h.left_len), h.left,
+                         shown(h.right_len), h.right);
     put_merge(v, left, right, rank, id);
     return CADRE_OK;
 }
@@ -260,5 +273,6 @@ void tok_vocab_done(tok_vocab *v) {
     mem_free(v->text.p);
     mem_free(v->token);
     mem_free(v->slot);
+    mem_free(v->self);
     mem_free(v->merge);
 }

@@ -105,7 +105,8 @@ typedef struct op_experts {
     const void *w_up;      /* packed [e] matrices of `up_stride` bytes, gated unless RELU2 */
     const void *w_down;
     size_t up_stride, down_stride;
-    void *h; /* [rows][ldh] in the kernel's type: activations between the products */
+    void *h; /* [rows][ldh] in the kernel's type: activations between the products; up's last panel zeroes the
+                padding up to op_padded(f), which down reads */
     size_t ldh;
     const float *weight; /* [n * k] */
     float *out;          /* [n][ldo] */
@@ -149,7 +150,7 @@ typedef struct op_attn {
     size_t ldo;
     cadre_dtype otype;
 } op_attn;
-/* Units: n * kv_heads, row-major. */
+/* Units: n * kv_heads, row-major; the last kv head of a row zeroes its padding. */
 typedef void op_attn_fn(const op_attn *a, const attn_knobs *knobs, int lo, int hi);
 
 /* ---- rope: rotate heads in place, half-split pairs (i, i + rotary/2) ---- */

@@ -5,6 +5,8 @@
 
 #include "op/quant.h"
 
+enum { BLOCK = 512 }; /* bytes of one row that are converted at a time */
+
 static size_t groups_of(cadre_dtype t, int in) {
     size_t kp = (size_t)op_group(t);
     return ((size_t)in + kp - 1) / kp;
@@ -22,51 +24,48 @@ bool op_packed_bytes(cadre_dtype t, int out, int in, bool gated, size_t *bytes) 
     return mem_mul(panels, op_panel_bytes(t, in, gated), bytes);
 }
 
-/* Lane `lane` of one 64-byte group, from row `row` of the source. Rows past the end and inputs past it are zero. */
-static void put_bf16(uint16_t *dst, cadre_tensor w, size_t row, int in, int k) {
-    for (int i = 0; i < 2; i++) {
-        size_t index = row * (size_t)in + (size_t)k + (size_t)i;
-        if (k + i >= in) {
-            dst[i] = 0;
-        } else if (w.dtype == CADRE_BF16) { /* kept bit for bit */
-            memcpy(&dst[i], (const char *)w.data + 2 * index, 2);
-        } else {
-            dst[i] = op_bf16(op_load(w.dtype, w.data, index));
+/* n values from `index` on, in type t. Types that are equal keep every bit, and so the denormals of weights. */
+static void convert(cadre_dtype t, cadre_tensor w, size_t index, int n, void *dst) {
+    const char *from = (const char *)w.data + index * op_dtype_size(w.dtype);
+    float *wide = dst;
+    uint16_t *half = dst, v;
+    if (w.dtype == t) {
+        memcpy(dst, from, (size_t)n * op_dtype_size(t));
+    } else if (t == CADRE_BF16) {
+        for (int i = 0; i < n; i++) half[i] = op_bf16(op_load(w.dtype, from, (size_t)i));
+    } else {
+        for (int i = 0; i < n; i++) {
+            memcpy(&v, from + 2 * i, 2);
+            wide[i] = w.dtype == CADRE_BF16 ? op_from_bf16(v) : op_from_f16(v);
         }
     }
 }
 
-static void put_group(cadre_dtype t, int out, int in, cadre_tensor w, int panel, int k, char *dst) {
-    for (int lane = 0; lane < OP_LANES; lane++, dst += 4) {
-        size_t row = (size_t)panel * OP_LANES + (size_t)lane;
-        if (row >= (size_t)out) {
-            memset(dst, 0, 4);
-        } else if (t == CADRE_BF16) {
-            uint16_t pair[2];
-            put_bf16(pair, w, row, in, k);
-            memcpy(dst, pair, 4);
-        } else if (w.dtype == CADRE_F32) {
-            memcpy(dst, (const char *)w.data + 4 * (row * (size_t)in + (size_t)k), 4);
-        } else {
-            float v = op_load(w.dtype, w.data, row * (size_t)in + (size_t)k);
-            memcpy(dst, &v, 4);
-        }
-    }
-}
-
-/* The common case, whole panels of bf16 from bf16, is a transpose of pairs; loading a model is mostly this loop. */
-static void copy_group(const char *rows, size_t stride, char *dst) {
+/* One group: 4 bytes of each of 16 rows. */
+static void put_group(const char *rows, size_t stride, char *dst) {
     for (int lane = 0; lane < OP_LANES; lane++) memcpy(dst + 4 * lane, rows + (size_t)lane * stride, 4);
 }
 
+/* Inputs from k on, by way of a small block in the packed type; what the source does not have stays zero. */
+static void pack_block(cadre_dtype t, int out, int in, cadre_tensor w, int panel, int k, size_t step, char *dst) {
+    _Alignas(64) char block[OP_LANES][BLOCK] = {{0}};
+    int n = BLOCK / (int)op_dtype_size(t), used = in - k < n ? in - k : n;
+    for (int lane = 0; lane < OP_LANES; lane++) {
+        size_t row = (size_t)panel * OP_LANES + (size_t)lane;
+        if (row < (size_t)out) convert(t, w, row * (size_t)in + (size_t)k, used, block[lane]);
+    }
+    for (size_t i = 0; i < groups_of(t, used); i++) put_group(block[0] + 4 * i, BLOCK, dst + i * step);
+}
+
 static void pack_matrix(cadre_dtype t, int out, int in, cadre_tensor w, int panel, size_t step, char *dst) {
-    int kp = op_group(t), k = 0;
+    int kp = op_group(t), k = 0, block = BLOCK / (int)op_dtype_size(t);
+    /* The common case needs no block: whole panels of the same type. Loading a model is mostly this loop. */
     if (t == w.dtype && (panel + 1) * (int64_t)OP_LANES <= out) {
         size_t stride = (size_t)in * op_dtype_size(t);
         const char *rows = (const char *)w.data + (size_t)panel * OP_LANES * stride;
-        for (; k + kp <= in; k += kp, rows += 4, dst += step) copy_group(rows, stride, dst);
+        for (; k + kp <= in; k += kp, rows += 4, dst += step) put_group(rows, stride, dst);
     }
-    for (; k < in; k += kp, dst += step) put_group(t, out, in, w, panel, k, dst);
+    for (; k < in; k += block, dst += step * (size_t)(block / kp)) pack_block(t, out, in, w, panel, k, step, dst);
 }
 
 void op_pack(cadre_dtype t, int out, int in, cadre_tensor w, cadre_tensor up, int lo, int hi, void *dst) {

@@ -157,19 +157,21 @@ static long hunt(const op_kernel *kernel, fault planted) {
     return differences;
 }
 
+/* Where src/base/fault.h says that a fault sits. */
+static bool holds(const op_kernel *kernel, fault f) {
+    if (f == FAULT_NORM) return kernel->family == OP_NORM;
+    return kernel->isa != OP_ISA_REF && (kernel->family == OP_DENSE || kernel->family == OP_EXPERTS);
+}
+
 static void planted_faults_are_found(void **state) {
     (void)state;
-    static const fault planted[] = {FAULT_ORDER, FAULT_TAIL};
-    int tried = 0;
+    static const fault planted[] = {FAULT_ORDER, FAULT_TAIL, FAULT_NORM};
     for (const op_kernel *const *k = op_kernels; *k != NULL; k++) {
-        bool tiled = (*k)->family == OP_DENSE || (*k)->family == OP_EXPERTS;
-        if (!tiled || (*k)->isa == OP_ISA_REF || probe_lacks((*k)->isa) != NULL) continue;
-        for (int i = 0; i < 2; i++) {
-            tried++;
-            if (hunt(*k, planted[i]) == 0) fail_msg("%s: fault %d was not found", (*k)->name, (int)planted[i]);
+        for (int i = 0; i < 3 && probe_lacks((*k)->isa) == NULL; i++) {
+            if (holds(*k, planted[i]) && hunt(*k, planted[i]) == 0)
+                fail_msg("%s: fault %d was not found", (*k)->name, (int)planted[i]);
         }
     }
-    if (tried == 0) skip();
 }
 
 int main(void) {

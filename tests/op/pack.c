@@ -64,10 +64,10 @@ static void check_layout(cadre_dtype t, cadre_dtype from, int out, int in, bool 
 
 static void layouts(void **state) {
     (void)state;
-    static const int sides[] = {1, 2, 15, 16, 17, 33, 50};
+    static const int outs[] = {1, 2, 15, 16, 17, 33, 50}, ins[] = {1, 2, 15, 16, 17, 259, 513};
     for (int i = 0; i < 7 * 7 * 12; i++) {
         cadre_dtype t = i / 49 % 2 ? CADRE_BF16 : CADRE_F32, from = (cadre_dtype)(i / 98 % 3);
-        check_layout(t, from, sides[i % 7], sides[i / 7 % 7], i / 294);
+        check_layout(t, from, outs[i % 7], ins[i / 7 % 7], i / 294);
     }
 }
 

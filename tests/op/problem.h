@@ -251,9 +251,9 @@ static bool build_norm(problem *p) {
 
 /* ---- attn ---- */
 static bool build_attn(problem *p) {
-    static const int groups[] = {1, 2, 3, 4, 8}, dims[] = {16, 20, 32, 64, 80, 128};
+    static const int groups[] = {1, 2, 3, 4, 8}, dims[] = {16, 20, 32, 64, 80, 128, 260};
     static const int positions[ATTN_ROWS] = {300, 0, 1, 127, 128, 129};
-    enum { GROUPS = 5, DIMS = 6 };
+    enum { GROUPS = 5, DIMS = 7 };
     if (p->index >= 3 * GROUPS * DIMS) return false;
     int n = p->index < GROUPS * DIMS ? ATTN_ROWS : any(p, 4), first = n == ATTN_ROWS ? 0 : any(p, ATTN_ROWS);
     op_attn *a = &p->a.attn;

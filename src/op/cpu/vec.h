@@ -12,12 +12,23 @@
 #include <immintrin.h>
 #include <string.h>
 
-#define INLINE static inline __attribute__((always_inline))
-/* Loops over registers of a tile: bounds are constants once inlined, and every trip must become its own code. */
-#ifdef __clang__
-#    define UNROLL _Pragma("clang loop unroll(full)")
+/* Templates take shapes as arguments that are constants once inlined, and then every trip of a loop over registers must
+ * become its own code. Sanitizers check each access of all that, which takes compilers minutes: there shapes stay
+ * arguments and loops stay loops. */
+#ifndef __has_feature
+#    define __has_feature(x) 0
+#endif
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || __has_feature(address_sanitizer) || \
+    __has_feature(thread_sanitizer) || __has_feature(undefined_behavior_sanitizer)
+#    define INLINE static inline
+#    define UNROLL
 #else
-#    define UNROLL _Pragma("GCC unroll 16")
+#    define INLINE static inline __attribute__((always_inline))
+#    ifdef __clang__
+#        define UNROLL _Pragma("clang loop unroll(full)")
+#    else
+#        define UNROLL _Pragma("GCC unroll 16")
+#    endif
 #endif
 
 #ifdef __AVX512F__
