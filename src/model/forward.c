@@ -153,7 +153,8 @@ void forward_member(void *session, team *t) {
         attend(s, t, layer, l);
         moe_dense_team(&layer->o, t, p->n, p->mixed, p->ldm, p->x, d, true);
         norm(s, t, p->n, p->x, layer->norm_mlp, p->y);
-        moe_layer_team(&layer->mlp, t, &p->moe, p->n, p->y, d, p->z, p->ldz, p->x, d, true);
+        const void *z = layer->mlp.desc.dtype == m->dtype ? p->z : NULL;
+        moe_layer_team(&layer->mlp, t, &p->moe, p->n, p->y, d, z, p->ldz, p->x, d, true);
     }
     head(s, t);
 }

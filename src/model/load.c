@@ -155,8 +155,8 @@ static cadre_err need_mlp(loader *l, const char *prefix, const moe_names *names,
 
 static cadre_err count_mlp(loader *l, int f, bool gated, int times, cadre_fail *why) {
     int d = l->model->config.d;
-    cadre_err err = count(l, l->model->dtype, f, d, gated, times, why);
-    return err ? err : count(l, l->model->dtype, d, f, false, times, why);
+    cadre_err err = count(l, l->model->expert_dtype, f, d, gated, times, why);
+    return err ? err : count(l, l->model->expert_dtype, d, f, false, times, why);
 }
 
 cadre_err load_mlp(loader *l, const char *prefix, moe_layer *out, cadre_fail *why) {
@@ -167,7 +167,7 @@ cadre_err load_mlp(loader *l, const char *prefix, moe_layer *out, cadre_fail *wh
     cadre_err err = need_mlp(l, prefix, &names, f, true, &gate, &up, &down, why);
     if (err) return err;
     if (l->planning) return count_mlp(l, f, true, 1, why);
-    err = moe_layer_init_mlp(out, m->device, m->dtype, d, f, 1, CADRE_SWIGLU, gate, up, down, why);
+    err = moe_layer_init_mlp(out, m->device, m->expert_dtype, d, f, 1, CADRE_SWIGLU, gate, up, down, why);
     done(l, &gate, f, d);
     done(l, &up, f, d);
     done(l, &down, d, f);
@@ -267,7 +267,7 @@ static void done_moe(const loader *l, const cadre_moe_weights *w) {
 
 cadre_err load_moe(loader *l, const char *prefix, const moe_names *names, moe_layer *out, cadre_fail *why) {
     cadre_moe_desc desc = l->model->config.moe;
-    desc.dtype = l->model->dtype;
+    desc.dtype = l->model->expert_dtype;
     cadre_tensor *list = mem_new_array(3 * (size_t)desc.e, sizeof *list);
     if (!list) return no_memory(l, prefix, why);
     cadre_moe_weights w = {

@@ -1,6 +1,5 @@
 /* model.c: the public model of cadre.h: a folder opened, closed and asked; its text in and out is the tokenizer's. */
 #include "model/model.h"
-#include <stdio.h>
 #include <string.h>
 
 struct cadre_text {
@@ -9,18 +8,19 @@ struct cadre_text {
 
 /* ---- opening ---- */
 
-/* What weights are packed as. The checkpoint's own type is that of its embedding: config.json may say another. */
+/* What weights are packed as. The checkpoint's own type is that of its embedding: config.json may say another. A
+ * quantized type is the experts' alone: projections, norms and head stay bf16, the router fp32. */
 static cadre_err choose_type(cadre_model *m, const tensors *t, const char *dir, const char *asked, cadre_fail *why) {
     const tensor_entry *e = tensors_find(t, "model.embed_tokens.weight");
     cadre_dtype own = e && e->known ? e->dtype : m->config.dtype;
     bool none = !asked || !strcmp(asked, "auto");
-    if (!none && strcmp(asked, "bf16") && strcmp(asked, "f32"))
-        return cadre_fail_set(why, CADRE_RANGE, "weights is '%.40s', expected auto, bf16 or f32", asked);
-    bool bf16 = none ? own == CADRE_BF16 : !strcmp(asked, "bf16");
-    m->dtype = bf16 ? CADRE_BF16 : CADRE_F32;
-    m->config.moe.dtype = m->dtype;
-    snprintf(m->weights, sizeof m->weights, "%s", bf16 ? "bf16" : "f32");
-    if (own == CADRE_F16 && !bf16) log_once("%.300s: float16 weights become float32", dir);
+    int type = none ? (int)(own == CADRE_BF16 ? CADRE_BF16 : CADRE_F32) : op_dtype_find(asked);
+    if (type < 0 || type == CADRE_F16)
+        return cadre_fail_set(why, CADRE_RANGE, "weights is '%.40s', expected auto, bf16, f32, q8 or q4", asked);
+    m->expert_dtype = (cadre_dtype)type;
+    m->dtype = type == CADRE_F32 ? CADRE_F32 : CADRE_BF16;
+    m->config.moe.dtype = m->expert_dtype;
+    if (own == CADRE_F16 && none) log_once("%.300s: float16 weights become float32", dir);
     return CADRE_OK;
 }
 
@@ -104,8 +104,8 @@ void cadre_model_get_info(const cadre_model *m, cadre_model_info *info) {
     const model_config *c = &m->config;
     int known = m->tokenizer ? tokenizer_size(m->tokenizer) : c->vocab;
     *info = (cadre_model_info){.arch = c->arch,
-                               .numerics = op_numerics(m->dtype),
-                               .weights = m->weights,
+                               .numerics = op_numerics(m->expert_dtype),
+                               .weights = op_dtype_name(m->expert_dtype),
                                .vocab = c->vocab,
                                .tokens = known < c->vocab ? known : c->vocab,
                                .layers = c->layers,

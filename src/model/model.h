@@ -90,8 +90,8 @@ typedef struct model_layer {
 struct cadre_model {
     cadre_device *device;
     model_config config;
-    cadre_dtype dtype; /* packed type: BF16 or F32; decides the numerics id */
-    char weights[8];
+    cadre_dtype dtype;        /* packed type of projections, head and cache: BF16 or F32 */
+    cadre_dtype expert_dtype; /* of experts and plain MLPs: the same, or Q8 or Q4; decides the numerics id */
     struct tokenizer *tokenizer;
     void *embedding; /* [vocab][d] in dtype, plain row-major */
     size_t embedding_bytes;

@@ -45,8 +45,8 @@ static cadre_err check_desc(const cadre_moe_desc *d, cadre_fail *why) {
     if (!err) err = check_size("max_tokens", d->max_tokens, 1, INT32_MAX / d->k, why);
     if (!err) err = check_size("shared_f", d->shared_f, 0, SIDE, why);
     if (err) return err;
-    if (d->dtype != CADRE_BF16 && d->dtype != CADRE_F32)
-        return cadre_fail_set(why, CADRE_UNSUPPORTED, "moe dtype is %d, expected bf16 or f32", (int)d->dtype);
+    if (d->dtype != CADRE_BF16 && d->dtype != CADRE_F32 && !op_is_quant(d->dtype))
+        return cadre_fail_set(why, CADRE_UNSUPPORTED, "moe dtype is %d, expected f32, bf16, q8 or q4", (int)d->dtype);
     if (d->act != CADRE_SWIGLU && d->act != CADRE_SWIGLU_CLAMP && d->act != CADRE_RELU2)
         return cadre_fail_set(why, CADRE_RANGE, "moe act is %d, expected swiglu, swiglu-clamp or relu2", (int)d->act);
     if (d->act == CADRE_SWIGLU_CLAMP && !(d->limit > 0.0f && isfinite(d->limit)))
@@ -148,11 +148,9 @@ static void run_member(void *ctx, team *t) {
     const run_job *j = ctx;
     moe_layer *m = &j->moe->layer;
     int d = m->desc.d;
-    size_t ldz = op_stride(m->desc.dtype, d);
     if (j->route) moe_route_team(m, t, j->s, j->n, j->x, (size_t)d);
     if (!j->experts) return;
-    moe_round_team(t, j->n, d, j->x, (size_t)d, m->desc.dtype, j->s->x, ldz);
-    moe_experts_team(m, t, j->s, j->n, j->x, (size_t)d, j->s->x, ldz, j->out, (size_t)d, false);
+    moe_experts_team(m, t, j->s, j->n, j->x, (size_t)d, NULL, 0, j->out, (size_t)d, false);
 }
 
 static cadre_err run(cadre_moe *moe, cadre_moe_workspace *w, run_job job, cadre_fail *why) {

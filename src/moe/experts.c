@@ -46,9 +46,10 @@ void moe_experts_done(moe_experts *m) {
 /* Units of the up product: every active expert in `chunks` pieces of its panels. */
 static void up_team(const moe_experts *m, team *t, const moe_scratch *s, const op_experts *a,
                     const experts_knobs *knobs) {
-    int panels = op_panels(m->f), chunks = (panels + knobs->chunk - 1) / knobs->chunk, unit, end;
+    int step = op_up_step(m->dtype), chunk = knobs->chunk > step ? knobs->chunk : step;
+    int panels = op_panels(m->f), chunks = (panels + chunk - 1) / chunk, unit, end;
     while (team_take(t, s->active_count * chunks, 1, &unit, &end)) {
-        int lo = unit % chunks * knobs->chunk, hi = lo + knobs->chunk < panels ? lo + knobs->chunk : panels;
+        int lo = unit % chunks * chunk, hi = lo + chunk < panels ? lo + chunk : panels;
         m->plan.kernel->run.experts.up(a, knobs, s->active[unit / chunks], lo, hi);
     }
     team_barrier(t);

@@ -82,18 +82,13 @@ int moe_layer_receipts(const moe_layer *m, cadre_receipt *out, int cap) {
 }
 
 /* ---- running ---- */
-void moe_round_team(team *t, int n, int d, const float *x, size_t ldx, cadre_dtype type, void *z, size_t ldz) {
+/* This member's share of the rows of x, rounded to the layer's type. */
+static void round_rows(const moe_layer *m, team *t, moe_scratch *s, int n, const float *x, size_t ldx) {
+    size_t row = op_stride(m->desc.dtype, m->desc.d) * op_dtype_size(m->desc.dtype);
     int lo, hi;
     team_split(t, n, 1, &lo, &hi);
     for (int i = lo; i < hi; i++)
-        for (size_t c = 0; c < ldz; c++) {
-            float v = c < (size_t)d ? x[(size_t)i * ldx + c] : 0.0f;
-            if (type == CADRE_BF16)
-                ((uint16_t *)z)[(size_t)i * ldz + c] = op_bf16(v);
-            else
-                ((float *)z)[(size_t)i * ldz + c] = v;
-        }
-    team_barrier(t);
+        op_round_row(m->desc.dtype, x + (size_t)i * ldx, m->desc.d, (char *)s->x + (size_t)i * row);
 }
 
 /* Which experts have rows, by ascending id. */
@@ -156,6 +151,10 @@ void moe_experts_team(moe_layer *m, team *t, moe_scratch *s, int n, const float 
             route_all_to_one(s, n);
             for (int i = 0; i < n; i++) s->weights[i] = 1.0f;
         }
+    }
+    if (!z) {
+        round_rows(m, t, s, n, x, ldx);
+        z = s->x, ldz = op_stride(m->desc.dtype, m->desc.d);
     }
     team_barrier(t);
     moe_experts_run(&m->experts, t, s, n, z, ldz, out, ldo, add);

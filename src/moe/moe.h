@@ -64,7 +64,7 @@ size_t moe_layer_weight_bytes(const moe_layer *m);
 typedef struct moe_scratch {
     int max_tokens;
     int members;         /* of the team it is sized for */
-    void *x;             /* [n][ldx] rows rounded to the layer's type, for callers that hold fp32 only */
+    void *x;             /* [n][op_stride] rows rounded to the layer's type, for callers that hold fp32 only */
     float *logits;       /* [n][e] */
     float *route;        /* [members][2 * e] */
     int32_t *ids;        /* [n][k] */
@@ -79,15 +79,13 @@ typedef struct moe_scratch {
 } moe_scratch;
 void moe_scratch_take(moe_scratch *s, arena *a, const moe_layer *const *layers, int count, int max_tokens, int members);
 
-/* The layer on x [n][ldx] (fp32) and z [n][ldz] (the same rows rounded to the layer's type, zero-padded).
- * out [n][ldo] (+)= result. n >= 0. */
+/* The layer on x [n][ldx] (fp32) and z [n][ldz] (the same rows rounded to the layer's type, zero-padded; NULL: the
+ * layer rounds x itself). out [n][ldo] (+)= result. n >= 0. */
 void moe_layer_team(moe_layer *m, team *t, moe_scratch *s, int n, const float *x, size_t ldx, const void *z, size_t ldz,
                     float *out, size_t ldo, bool add);
 /* Its parts. route fills s->ids and s->weights; experts uses them. */
 void moe_route_team(moe_layer *m, team *t, moe_scratch *s, int n, const float *x, size_t ldx);
 void moe_experts_team(moe_layer *m, team *t, moe_scratch *s, int n, const float *x, size_t ldx, const void *z,
                       size_t ldz, float *out, size_t ldo, bool add);
-/* z [n][ldz] = x [n][ldx] rounded to type, padding zeroed. */
-void moe_round_team(team *t, int n, int d, const float *x, size_t ldx, cadre_dtype type, void *z, size_t ldz);
 int moe_layer_receipts(const moe_layer *m, cadre_receipt *out, int cap);
 #endif

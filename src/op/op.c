@@ -1,6 +1,6 @@
 /* op.c: single values: conversions between the stored types, the scalar functions of an id, rope and argmax.
  * Not here: anything over a matrix (pack.c, ref/, cpu/). */
-#include "op/op.h"
+#include "op/quant.h"
 
 #include <math.h>
 #include <string.h>
@@ -106,4 +106,33 @@ int op_argmax(const float *v, int n) {
         }
     }
     return best;
+}
+
+/* ---- types ---- */
+static const char *const dtype_names[] = {
+    [CADRE_F32] = "f32", [CADRE_BF16] = "bf16", [CADRE_F16] = "f16", [CADRE_Q8] = "q8", [CADRE_Q4] = "q4"};
+
+const char *op_dtype_name(cadre_dtype t) {
+    return dtype_names[t];
+}
+
+int op_dtype_find(const char *name) {
+    for (int t = 0; t < (int)(sizeof dtype_names / sizeof *dtype_names); t++)
+        if (!strcmp(dtype_names[t], name)) return t;
+    return -1;
+}
+
+void op_round_row(cadre_dtype t, const float *v, int n, void *row) {
+    size_t used = (size_t)n, end = op_stride(t, n);
+    if (op_is_quant(t)) {
+        quant_row(v, n, row);
+        return;
+    }
+    for (size_t i = 0; i < used; i++) {
+        if (t == CADRE_BF16)
+            ((uint16_t *)row)[i] = op_bf16(v[i]);
+        else
+            ((float *)row)[i] = v[i];
+    }
+    memset((char *)row + used * op_dtype_size(t), 0, (end - used) * op_dtype_size(t));
 }

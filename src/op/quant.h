@@ -38,8 +38,8 @@ static inline const float *quant_row_scales(const void *row, int blocks) {
 static inline const int32_t *quant_row_sums(const void *row, int blocks) {
     return (const int32_t *)(const void *)((const char *)row + (size_t)blocks * (OP_BLOCK + 4));
 }
-/* One block of a row: m = largest magnitude; below 2^-100 all is zero; scale = m / 127, values round(v * (127 / m)). A block
- * with an infinity or a NaN has an infinite scale and zeros: what is made of it is NaN. */
+/* One block of a row: m = largest magnitude; below 2^-100 all is zero; scale = m / 127, values round(v * (127 / m)). A
+ * block with an infinity or a NaN has an infinite scale and zeros: what is made of it is NaN. */
 void quant_block(const float *v, int8_t q[OP_BLOCK], float *scale, int32_t *sum);
 /* A row of n values, padded with zeros to whole blocks. */
 void quant_row(const float *v, int n, void *row);

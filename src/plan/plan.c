@@ -54,7 +54,7 @@ const plan_row *plan_use(plan *p, int n) {
 }
 
 static void shape_text(const plan_key *k, char *text, size_t size) {
-    const char *type = k->dtype == CADRE_BF16 ? "bf16" : "f32";
+    const char *type = op_dtype_name(k->dtype);
     switch (k->family) {
     case OP_DENSE:
         snprintf(text, size, "in=%d out=%d %s", k->d, k->f, type);
