@@ -135,7 +135,6 @@ INLINE void tile_panels(bool bf16, int sides, int panels, int rows, const tile *
 }
 
 /* Kept apart from their callers, whose variables would take registers from the tiles. */
-#define APART static __attribute__((noinline, unused))
 APART void tile_f32(int panels, int rows, const tile *t) {
     tile_panels(false, 1, panels, rows, t);
 }

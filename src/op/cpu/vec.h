@@ -31,6 +31,9 @@
 #    endif
 #endif
 
+/* A function of its own, whatever the compiler thinks. */
+#define APART static __attribute__((noinline, unused))
+
 #ifdef __AVX512F__
 #    include "op/cpu/vec_avx512.h"
 #else
@@ -75,14 +78,13 @@ INLINE __m128 v_sum16x4(vf a, vf b, vf c, vf d) {
     __m128 cd = _mm_add_ps(_mm_movelh_ps(q2, q3), _mm_movehl_ps(q3, q2));
     return _mm_add_ps(_mm_shuffle_ps(ab, cd, _MM_SHUFFLE(2, 0, 2, 0)), _mm_shuffle_ps(ab, cd, _MM_SHUFFLE(3, 1, 3, 1)));
 }
-
-/* The largest lane; lanes that are NaN are the caller's to keep out. */
-INLINE float v_max16(vf v) {
-    __m256 h = v_max_to8(v);
-    __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
-    q = _mm_max_ps(q, _mm_movehl_ps(q, q));
-    return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
+#ifndef __AVX512F__
+INLINE vf v_sum16x16(const vf v[16]) {
+    float sums[16];
+    UNROLL for (int i = 0; i < 16; i += 4) _mm_storeu_ps(sums + i, v_sum16x4(v[i], v[i + 1], v[i + 2], v[i + 3]));
+    return v_load(sums);
 }
+#endif
 
 /* ---- exp and what is made of it ---- */
 INLINE vf v_exp(vf x) {

@@ -45,7 +45,6 @@ INLINE __m256 v_exponent8(__m256 t) {
 INLINE vf v_exponent(vf t) { return (vf){v_exponent8(t.a), v_exponent8(t.b)}; }
 
 INLINE __m256 v_sum_to8(vf v) { return _mm256_add_ps(v.a, v.b); }
-INLINE __m256 v_max_to8(vf v) { return _mm256_max_ps(v.a, v.b); }
 
 /* Parts go through memory of their own: AVX2 has no masks for 16 bits, and these are never in a hot loop. */
 INLINE vf v_load_part(const float *p, int n) {

@@ -33,7 +33,22 @@ INLINE vf v_exponent(vf t) {
 }
 
 INLINE __m256 v_sum_to8(vf a) { return _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)); }
-INLINE __m256 v_max_to8(vf a) { return _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)); }
+
+/* Sixteen sums at once, sum i in lane i: each step adds the halves of pairs and leaves half as many vectors. */
+INLINE vf v_pair128(vf a, vf b, const int step) {
+    return step == 0 ? v_add(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee))
+                     : v_add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
+INLINE vf v_pair32(vf a, vf b, const int step) {
+    return step == 0 ? v_add(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xee))
+                     : v_add(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
+}
+INLINE vf v_sum16x16(const vf v[16]) {
+    vf quad[4]; /* of vectors c, c + 4, c + 8, c + 12: four lanes each */
+    UNROLL for (int c = 0; c < 4; c++)
+        quad[c] = v_pair128(v_pair128(v[c], v[c + 4], 0), v_pair128(v[c + 8], v[c + 12], 0), 1);
+    return v_pair32(v_pair32(quad[0], quad[1], 0), v_pair32(quad[2], quad[3], 0), 1);
+}
 
 INLINE __mmask16 v_lanes(int n) { return (__mmask16)((1u << n) - 1); }
 INLINE vf v_load_part(const float *p, int n) { return _mm512_maskz_loadu_ps(v_lanes(n), p); }
