@@ -410,7 +410,7 @@ static cadre_err check_memory(const loader *l, cadre_fail *why) {
     uint64_t have = dev_memory_available();
     if (l->bytes <= have) return CADRE_OK;
     return cadre_fail_set(why, CADRE_NOMEM, "%.300s: does not fit: needs %.1f MB for weights in %s, have %.1f MB",
-                          l->dir, (double)l->bytes / 1e6, l->model->weights, (double)have / 1e6);
+                          l->dir, (double)l->bytes / 1e6, op_dtype_name(l->model->expert_dtype), (double)have / 1e6);
 }
 
 static void add_weights(cadre_model *m) {
