@@ -42,7 +42,7 @@ INLINE void quant_up_rows(bool q4, int sides, const op_experts *a, const experts
     const uint8_t *w = t->w;
     float *sums = t->y;
     for (int row = first, rows; row < end; row += rows) {
-        rows = end - row < most ? end - row : most;
+        rows = qtile_rows(end - row < most ? end - row : most);
         for (int r = 0; r < rows; r++) {
             int twin = tail && rows < most && row > first && r == rows - 1;
             t->x[r] = (const int8_t *)a->x + (size_t)(a->pair[row + r - twin] / a->k) * a->ldx;
@@ -84,7 +84,7 @@ INLINE void quant_down_rows(bool q4, const op_experts *a, int most, int expert, 
     bool tail = fault_planted(FAULT_TAIL);
     int first = a->offset[expert], end = a->offset[expert + 1];
     for (int row = first, rows; row < end; row += rows) {
-        rows = end - row < most ? end - row : most;
+        rows = qtile_rows(end - row < most ? end - row : most);
         for (int r = 0; r < rows; r++) t->x[r] = (const int8_t *)a->h + (size_t)(row + r) * a->ldh;
         if (tail && rows < most && row > first) t->x[rows - 1] -= a->ldh;
         t->y = a->slots + (size_t)row * t->ldy + at * OP_LANES;

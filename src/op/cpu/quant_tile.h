@@ -62,7 +62,7 @@ INLINE void qtile_block(bool q4, int sides, int panels, int rows, const qtile *t
         vi start = i_start(q4, quant_row_sums(t->x[r], t->blocks)[b]);
         UNROLL for (int s = 0; s < panels * sides; s++) sums[r][s] = start;
     }
-    UNROLL for (int j = 0; j < lines; j++)
+    for (int j = 0; j < lines; j++)
         qtile_line(q4, sides, panels, rows, w + (size_t)j * 64, t->panel, side, x, j * step, sums);
     const uint8_t *scales = t->w + (size_t)t->blocks * side * (size_t)sides + (size_t)b * (size_t)sides * 32;
     UNROLL for (int s = 0; s < panels * sides; s++) {
@@ -80,17 +80,22 @@ INLINE void qtile_run(bool q4, int sides, int panels, int rows, const qtile *t) 
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int s = 0; s < panels * sides; s++) acc[r][s] = v_zero();
     }
-    if (t->order && rows > 1)
-        for (int odd = 0; odd < 2; odd++)
-            for (int b = odd; b < t->blocks; b += 2) qtile_block(q4, sides, panels, rows, t, b, acc);
-    else
-        for (int b = 0; b < t->blocks; b++) qtile_block(q4, sides, panels, rows, t, b, acc);
+    bool order = t->order && rows > 1;
+    for (int i = 0; i < t->blocks; i++) {
+        int half = (t->blocks + 1) / 2, b = !order ? i : i < half ? 2 * i : 2 * (i - half) + 1;
+        qtile_block(q4, sides, panels, rows, t, b, acc);
+    }
     UNROLL for (int r = 0; r < rows; r++) {
         UNROLL for (int s = 0; s < panels * sides; s++) v_store(t->y + (size_t)r * t->ldy + s * OP_LANES, acc[r][s]);
     }
 }
 
-INLINE void qtile_rows(bool q4, int sides, int panels, int rows, const qtile *t) {
+/* The rows of a tile: the largest of these that is at most `rows`; a caller goes on with the rest. */
+INLINE int qtile_rows(int rows) {
+    return rows >= 8 ? 8 : rows > 4 ? 4 : rows;
+}
+
+INLINE void qtile_pick(bool q4, int sides, int panels, int rows, const qtile *t) {
     int reach = QTILE / (sides * panels);
     switch (rows) {
     case 1:
@@ -105,28 +110,19 @@ INLINE void qtile_rows(bool q4, int sides, int panels, int rows, const qtile *t)
     case 4:
         if (reach >= 4) qtile_run(q4, sides, panels, 4, t);
         break;
-    case 5:
-        if (reach >= 5) qtile_run(q4, sides, panels, 5, t);
-        break;
-    case 6:
-        if (reach >= 6) qtile_run(q4, sides, panels, 6, t);
-        break;
-    case 7:
-        if (reach >= 7) qtile_run(q4, sides, panels, 7, t);
-        break;
     case 8:
         if (reach >= 8) qtile_run(q4, sides, panels, 8, t);
         break;
     }
 }
 
-/* panels: 1, 2 or 4. A tile that would not fit the registers is cut by its caller. */
+/* panels: 1, 2 or (without a gate) 4; rows: of qtile_rows; rows * panels * sides <= QTILE. */
 INLINE void qtile_product(bool q4, int sides, int panels, int rows, const qtile *t) {
-    if (panels == 4)
-        qtile_rows(q4, sides, 4, rows, t);
+    if (sides == 1 && panels == 4)
+        qtile_pick(q4, 1, 4, rows, t);
     else if (panels == 2)
-        qtile_rows(q4, sides, 2, rows, t);
+        qtile_pick(q4, sides, 2, rows, t);
     else
-        qtile_rows(q4, sides, 1, rows, t);
+        qtile_pick(q4, sides, 1, rows, t);
 }
 #endif

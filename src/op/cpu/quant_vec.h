@@ -90,6 +90,14 @@ INLINE bool v_any_nan(vf v) {
 #endif
 /* clang-format on */
 
+/* The largest lane. */
+INLINE float v_max16(vf v) {
+    _Alignas(64) float lanes[OP_LANES];
+    v_store(lanes, v);
+    float m = lanes[0];
+    UNROLL for (int i = 1; i < OP_LANES; i++) m = lanes[i] > m ? lanes[i] : m;
+    return m;
+}
 INLINE vi i_input(const int8_t *x) {
     int32_t four;
     memcpy(&four, x, sizeof four);
