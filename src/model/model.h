@@ -148,8 +148,8 @@ cadre_err load_mlp(loader *l, const char *prefix, moe_layer *out, cadre_fail *wh
  * A tokenizer does not change once it is open: any number of threads may encode with it. Ids are those of the reference
  * library for the same file; a step it can't follow exactly is refused when the file is opened. */
 typedef struct tokenizer tokenizer;
-/* dir/tokenizer.json; dir/tokenizer_config.json, if it is there, may add tokens. Errors: IO, FORMAT and UNSUPPORTED (the
- * JSON path named), NOMEM. */
+/* dir/tokenizer.json; dir/tokenizer_config.json, if it is there, may add tokens. Errors: IO, FORMAT and UNSUPPORTED
+ * (the JSON path named), NOMEM. */
 cadre_err tokenizer_open(const char *dir, tokenizer **out, cadre_fail *why);
 cadre_err tokenizer_open_file(const char *path, tokenizer **out, cadre_fail *why); /* the one file */
 void tokenizer_close(tokenizer *t);
@@ -171,8 +171,9 @@ void tokenizer_stream_reset(tokenizer_stream *s);
 const char *tokenizer_stream_push(tokenizer_stream *s, int32_t id, size_t *len);
 const char *tokenizer_stream_end(tokenizer_stream *s, size_t *len);
 /* chat.c: one user turn and the prompt for the answer, in the format of a family, recognised by its control tokens
- * (ChatML). A turn that is not the first begins with the newline after the <|im_end|> of the answer before it, which the
- * caller has fed. user is encoded with special tokens off. Errors: as tokenizer_encode; UNSUPPORTED: no format known. */
+ * (ChatML). A turn that is not the first begins with the newline after the <|im_end|> of the answer before it, which
+ * the caller has fed. user is encoded with special tokens off. Errors: as tokenizer_encode; UNSUPPORTED: no format
+ * known. */
 cadre_err chat_encode(const tokenizer *t, const char *model_type, const char *user, size_t len, bool first,
                       int32_t *ids, size_t cap, size_t *n, cadre_fail *why);
 #endif
