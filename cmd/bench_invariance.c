@@ -96,6 +96,7 @@ static cadre_err run_cell(invariance *v, bed *b, outcome *o, cadre_fail *why) {
     if (!err && strcmp(b->m.info.numerics, v->numerics)) return skip(o, "another numerics id");
     if (!err) err = bed_run(b, c, v->o->seed, &v->got, why);
     if (err) return err;
+    if (!c->threads) snprintf(v->device, sizeof v->device, "%s", cadre_device_name(b->m.device));
     o->parting = trace_compare(&v->want, &v->got, c);
     v->ran++;
     v->equal += !o->parting.what;

@@ -14,7 +14,7 @@
 typedef struct moe_opts {
     opts_common common;
     const char *shape, *list, *routing, *out;
-    int repeat, layers, visit_ms;
+    int repeat, layers, visit_ms, probe_mb;
     uint64_t seed;
 } moe_opts;
 
@@ -31,6 +31,8 @@ static const opts_def defs[] = {
     O(0, "--repeat", OPTS_INT, "N", repeat, 1, 200, "visits of each m (default 9; an interval needs 6)"),
     O(0, "--visit-ms", OPTS_INT, "N", visit_ms, 1, 10000, "least time of a visit (default 40)"),
     O(0, "--layers", OPTS_INT, "N", layers, 1, 2048, "layers (default: a one-token step is four last-level caches)"),
+    O(0, "--probe-mb", OPTS_INT, "N", probe_mb, 16, 1 << 20,
+      "memory that a bandwidth probe reads (default: 1 GiB or 16 last-level caches)"),
     O(0, "--seed", OPTS_SEED, "S", seed, 0, 0, "of weights and routing (default 0)"),
     O(0, "--out", OPTS_TEXT, "FILE", out, 0, 0, "raw samples are appended here (default bench-samples.jsonl)"),
     OPTS_EVERYWHERE(moe_opts),
@@ -94,6 +96,7 @@ static cadre_err keep_sample(const bench *b, const row *r, int visit, int order,
     json_put_real(&o, "bytes", r->bytes[visit]);
     json_put_real(&o, "gbps_before", gbps[0]);
     json_put_real(&o, "gbps_after", gbps[1]);
+    json_put_int(&o, "probe_bytes", (int64_t)b->probe.bytes);
     json_put_real(&o, "peak_gflops", b->peak_gflops > 0 ? b->peak_gflops : NAN);
     open_put_manifest(&o, b->device, NULL, op_numerics(b->shape.desc.dtype));
     json_close(&o, '}');
@@ -300,9 +303,14 @@ static cadre_err make_rows(bench *b, const int *m, cadre_fail *why) {
     return CADRE_OK;
 }
 
+static size_t probe_bytes(const bench *b) {
+    return b->o->probe_mb ? (size_t)b->o->probe_mb << 20 : measure_probe_bytes(b->device);
+}
+
 static cadre_err measure_peak(bench *b, cadre_fail *why) {
+    enum { LITTLE = 16 << 20 }; /* only the compute peaks are wanted */
     dev_ceiling c;
-    cadre_err err = dev_measure(b->device, b->probe.bytes, 2, &c, why);
+    cadre_err err = dev_measure(b->device, LITTLE, 3, &c, why);
     bool pairs = b->shape.desc.dtype == CADRE_BF16 && c.bf16_gflops > 0 && b->device->isa == OP_ISA_AVX512BF16;
     if (!err) b->peak_gflops = pairs ? c.bf16_gflops : c.fma_gflops;
     return err;
@@ -316,7 +324,7 @@ static cadre_err prepare(bench *b, const int *m, cadre_fail *why) {
     measure_run_id(b->run);
     cadre_err err = open_device(&b->o->common, &b->device, why);
     if (!err) err = plan_make(b->device, &key, &b->plan, why);
-    if (!err) err = probe_init(&b->probe, b->device, why);
+    if (!err) err = probe_init(&b->probe, b->device, probe_bytes(b), why);
     if (!err) err = measure_peak(b, why);
     if (!err) err = layers_init(&b->layers, b->device, d, b->o->layers, b->o->seed, why);
     if (!err && !b->layers.cold)

@@ -98,13 +98,16 @@ static const char *number(double v, const char *unit, char text[32]) {
     return text;
 }
 
+enum { SHOWN = 16 }; /* requests that people get to see */
+
 static void say_requests(const bench *b) {
     static const char *const head[] = {"id", "prompt", "tokens", "ttft ms", "tpot ms", "sha256"};
     char text[32], hex[65];
     table t;
     table_open(&t, "rrrrrl");
     for (int i = 0; i < 6; i++) table_cell(&t, "%s", head[i]);
-    for (int i = 0; i < b->job.count; i++) {
+    int shown = b->job.count > SHOWN ? SHOWN : b->job.count;
+    for (int i = 0; i < shown; i++) {
         const gen_request *r = &b->job.requests[i];
         gen_sha(r->ids, r->count, hex);
         table_cell(&t, "%d", i);
@@ -115,6 +118,7 @@ static void say_requests(const bench *b) {
         table_cell(&t, "%.16s", hex);
     }
     table_print(&t, say_stream(), 2);
+    if (shown < b->job.count) say("  and %d more (--json lists all)", b->job.count - shown);
 }
 
 static void say_summary(const bench *b) {

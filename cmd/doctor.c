@@ -1,5 +1,6 @@
 /* doctor.c: `cadre doctor`: what this machine is, what runs on it and why, what is missing, and proofs on request. */
 #include "commands.h"
+#include "measure.h"
 #include "op/kernel.h"
 #include "open.h"
 #include "plan/plan.h"
@@ -101,10 +102,9 @@ static void look(doctor *d) {
 }
 
 static cadre_err measure(doctor *d, cadre_fail *why) {
-    enum { LEAST = 256 << 20, REPEATS = 3 };
-    size_t bytes = d->device->l3 * 4 > LEAST ? (size_t)d->device->l3 * 4 : LEAST;
+    enum { REPEATS = 3 };
     say_progress("measuring ceilings");
-    cadre_err err = dev_measure(d->device, bytes, REPEATS, &d->ceiling, why);
+    cadre_err err = dev_measure(d->device, measure_probe_bytes(d->device), REPEATS, &d->ceiling, why);
     say_progress_end();
     d->measured = !err;
     return err;

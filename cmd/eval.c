@@ -4,10 +4,13 @@
  *   window 2:      |S ....... S+W-1|     only what window 1 has not scored, each with at least W - S tokens before it
  */
 #include "commands.h"
+#include "dev/dev.h"
 #include "open.h"
 #include "prompts.h"
 #include <math.h>
 #include <string.h>
+
+enum { TEXT_LIMIT = 1 << 30, TYPES = 3, ROWS_MOST = 1 << 10 };
 
 typedef struct eval_opts {
     opts_common common;
@@ -24,7 +27,7 @@ static const opts_def defs[] = {
     O(0, "--ctx", OPTS_INT, "W", context, 2, 1 << 24,
       "tokens of a window (default: the model's context, at most 2048)"),
     O(0, "--stride", OPTS_INT, "S", stride, 1, 1 << 24, "tokens between windows, at most W - 1 (default W / 2)"),
-    O(0, "--prefill-chunk", OPTS_INT, "N", chunk, 1, 1 << 12, "tokens in one step (default 64)"),
+    O(0, "--prefill-chunk", OPTS_INT, "N", chunk, 1, ROWS_MOST, "tokens in one step (default 64)"),
     OPTS_EVERYWHERE(eval_opts),
 };
 #undef O
@@ -41,8 +44,6 @@ static const char notes[] =
     "loss: mean of -ln p over scored tokens. bits per byte: their sum in bits, over the bytes of the text (the bytes\n"
     "of the first token are counted although it isn't scored, unless the model's tokenizer puts a start token "
     "there).\n";
-
-enum { TEXT_LIMIT = 1 << 30, TYPES = 3 };
 
 typedef struct score {
     double nats;
@@ -69,23 +70,44 @@ static double surprise(const float *row, int vocab, int32_t id) {
     return m_log(sum) - ((double)row[id] - best);
 }
 
+/* The rows of one step, shared out to the team; each row's value is kept, so that the sum has one order. */
+typedef struct rows {
+    cadre_session *session;
+    const int32_t *next; /* the token that row i should have predicted */
+    int lo, hi, vocab;
+    double nats[ROWS_MOST];
+} rows;
+
+static void score_rows(void *ctx, team *t) {
+    rows *r = ctx;
+    int lo, hi;
+    team_split(t, r->hi - r->lo, 1, &lo, &hi);
+    for (int i = r->lo + lo; i < r->lo + hi; i++)
+        r->nats[i] = surprise(cadre_session_logits(r->session, i), r->vocab, r->next[i]);
+}
+
+/* Rows whose next token is at scored .. end - 1; the step's first row stands at `at`. */
+static void add_rows(const reader *r, const opened *m, cadre_session *session, size_t at, int n, size_t scored,
+                     size_t end, score *s) {
+    rows all = {.session = session, .next = r->ids + at + 1, .vocab = m->info.vocab};
+    all.lo = at + 1 < scored ? (int)(scored - at - 1) : 0;
+    all.hi = at + (size_t)n < end ? n : (int)(end - at - 1);
+    if (all.lo >= all.hi) return;
+    pool_run(m->device->threads, score_rows, &all);
+    for (int i = all.lo; i < all.hi; i++) s->nats += all.nats[i];
+    s->tokens += all.hi - all.lo;
+}
+
 /* ids[from .. from + n) in pieces; tokens from index `scored` on count. */
-static cadre_err score_window(const reader *r, const cadre_model *model, cadre_session *session, size_t from, size_t n,
+static cadre_err score_window(const reader *r, const opened *m, cadre_session *session, size_t from, size_t n,
                               size_t scored, score *s, cadre_fail *why) {
-    cadre_model_info info;
-    cadre_model_get_info(model, &info);
     cadre_err err = cadre_session_rewind(session, 0, 0, why);
-    for (size_t i = 0; i < n && !err;) {
-        int piece = (int)(n - i < (size_t)r->o->chunk ? n - i : (size_t)r->o->chunk);
-        bool counts = from + i + (size_t)piece >= scored; /* row i predicts token i + 1 */
-        err = cadre_session_step(session, &(cadre_chunk){0, piece, r->ids + from + i, counts}, 1, why);
-        for (int k = 0; k < piece && !err && counts; k++) {
-            size_t next = from + i + (size_t)k + 1;
-            if (next < scored || next >= from + n) continue;
-            s->nats += surprise(cadre_session_logits(session, k), info.vocab, r->ids[next]);
-            s->tokens++;
-        }
-        i += (size_t)piece;
+    for (size_t at = from, end = from + n; at < end && !err;) {
+        int piece = (int)(end - at < (size_t)r->o->chunk ? end - at : (size_t)r->o->chunk);
+        bool counts = at + (size_t)piece >= scored; /* the row at i predicts token i + 1 */
+        err = cadre_session_step(session, &(cadre_chunk){0, piece, r->ids + at, counts}, 1, why);
+        if (!err && counts) add_rows(r, m, session, at, piece, scored, end, s);
+        at += (size_t)piece;
     }
     s->windows++;
     return err;
@@ -101,7 +123,7 @@ static cadre_err score_text(const reader *r, const opened *m, score *s, cadre_fa
     for (size_t from = 0; scored < r->count && !err; from += stride) {
         size_t n = r->count - from < window ? r->count - from : window;
         say_progress("%s: %zu of %zu tokens", m->info.weights, from, r->count);
-        err = score_window(r, m->model, session, from, n, scored, s, why);
+        err = score_window(r, m, session, from, n, scored, s, why);
         scored = from + n;
     }
     say_progress_end();

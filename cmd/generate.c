@@ -110,10 +110,10 @@ static void begin(gen_request *r) {
 }
 
 static cadre_err check(const cadre_session *session, const gen_request *r, cadre_fail *why) {
-    int free = cadre_session_context(session) - cadre_session_length(session, r->slot);
-    if (r->prompt_len > free)
+    int room = cadre_session_context(session) - cadre_session_length(session, r->slot);
+    if (r->prompt_len > room)
         return cadre_fail_set(why, CADRE_RANGE, "the prompt has %d tokens, the context has room for %d (--ctx)",
-                              r->prompt_len, free);
+                              r->prompt_len, room);
     if (r->prompt_len < 1)
         return cadre_fail_set(why, CADRE_RANGE, "the prompt is empty: it has no token to start from");
     return CADRE_OK;

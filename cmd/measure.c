@@ -51,10 +51,14 @@ static void fill(void *ctx, team *t) {
         ((uint64_t *)p->buffer)[i] = (i + 1) * 0x9E3779B97F4A7C15u; /* no two words alike */
 }
 
-cadre_err probe_init(probe *p, cadre_device *device, cadre_fail *why) {
-    enum { LEAST = 64 << 20, UNKNOWN_CACHE = 32 << 20 };
-    size_t cache = (size_t)(device->l3 > 0 ? device->l3 : device->l2 > 0 ? device->l2 : UNKNOWN_CACHE);
-    size_t bytes = cache * 4 < LEAST ? LEAST : cache * 4;
+size_t measure_probe_bytes(const cadre_device *device) {
+    size_t least = (size_t)1 << 30, caches = 16 * (size_t)(device->l3 > 0 ? device->l3 : 0);
+    size_t bytes = caches > least ? caches : least, room = (size_t)(dev_memory_available() / 4);
+    return bytes < room ? bytes : room;
+}
+
+cadre_err probe_init(probe *p, cadre_device *device, size_t bytes, cadre_fail *why) {
+    bytes = bytes >> 12 << 12;
     *p = (probe){device, mem_new_huge(bytes), bytes};
     if (!p->buffer) return cadre_fail_set(why, CADRE_NOMEM, "no memory for a bandwidth probe of %zu bytes", bytes);
     pool_run(device->threads, fill, p);

@@ -11,13 +11,18 @@ double measure_quantile(double *v, int n, double q);
  * at least 95 % whatever the distribution; NaNs under 6 values. */
 void measure_interval(double *v, int n, double interval[2]);
 
-/* A buffer larger than the last cache several times, filled, for dev_read_gbps. */
+/* Bytes to read for a memory's bandwidth: 1 GiB, or 16 last-level caches if that's more; at most a quarter of what is
+ * free. Four caches are too few: under a hypervisor the real cache is larger than the one that is told, and 128 MiB was
+ * read at 80 GB/s where 1 GiB is read at 45. */
+size_t measure_probe_bytes(const cadre_device *device);
+
+/* A buffer of that size, filled, for dev_read_gbps. */
 typedef struct probe {
     cadre_device *device;
     void *buffer;
     size_t bytes;
 } probe;
-cadre_err probe_init(probe *p, cadre_device *device, cadre_fail *why);
+cadre_err probe_init(probe *p, cadre_device *device, size_t bytes, cadre_fail *why);
 double probe_gbps(const probe *p);
 void probe_done(probe *p);
 

@@ -1,6 +1,7 @@
 /* open.c: devices and models by the options of the command line. */
 #include "open.h"
 #include "op/kernel.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,10 +21,19 @@ const char *open_demo_place(int i, char path[OPEN_PATH_MAX]) {
     return fixed ? path : NULL;
 }
 
+/* The short form of a path that exists. */
+static void shorten(char path[OPEN_PATH_MAX]) {
+    char full[PATH_MAX];
+    if (realpath(path, full) && strlen(full) < OPEN_PATH_MAX) memcpy(path, full, strlen(full) + 1);
+}
+
 bool open_find_demo(char path[OPEN_PATH_MAX]) {
     char config[OPEN_PATH_MAX];
     for (int i = 0; open_demo_place(i, path); i++)
-        if (*path && file_join(config, sizeof config, path, "config.json") && file_exists(config)) return true;
+        if (*path && file_join(config, sizeof config, path, "config.json") && file_exists(config)) {
+            shorten(path);
+            return true;
+        }
     return false;
 }
 

@@ -6,6 +6,7 @@
 #include "model/model.h"
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -13,6 +14,23 @@
 
 enum { POOL = 1 << 22, PIECE = 1 << 21 }; /* values in the pool, values written at a time */
 static const uint64_t most_bytes = (uint64_t)16 << 30;
+
+/* ---- Ctrl-C: nothing may stay behind, so it waits until the folder is removed ---- */
+
+static volatile sig_atomic_t caught;
+
+static void on_signal(int number) {
+    caught = number;
+}
+
+static void hold_signals(bool hold) {
+    struct sigaction action = {.sa_handler = hold ? on_signal : SIG_DFL};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- tensors ---- */
 
 typedef enum fill { FILL_RANDOM, FILL_ONE, FILL_ZERO } fill;
 
@@ -52,6 +70,7 @@ static void write_values(writer *w, uint64_t count, int in) {
         uint64_t n = count < PIECE ? count : PIECE;
         size_t from = in > 0 ? rand_below(&w->random, POOL - (uint32_t)n + 1) : 0;
         w->err = file_append(w->path, (char *)w->pool + from * w->size, n * w->size, w->why);
+        if (caught && !w->err) w->err = cadre_fail_set(w->why, CADRE_IO, "interrupted");
         count -= n;
     }
 }
@@ -229,6 +248,7 @@ cadre_err random_model_write(const char *config, uint64_t seed, char dir[OPEN_PA
     if (!file_exists(config)) return cadre_fail_set(why, CADRE_IO, "%.300s: no such file or folder", config);
     if (!file_join(dir, OPEN_PATH_MAX, opts_temp_dir(), "cadre-random-XXXXXX") || !mkdtemp(dir))
         return cadre_fail_set(why, CADRE_IO, "%.300s: cannot make a folder: %s", opts_temp_dir(), strerror(errno));
+    hold_signals(true);
     cadre_err err = make(config, seed, dir, why);
     if (!err) return CADRE_OK;
     rename_in(why, dir, config);
@@ -242,4 +262,6 @@ void random_model_remove(const char *dir) {
     for (int i = 0; i < 2; i++)
         if (file_join(path, sizeof path, dir, names[i])) unlink(path);
     rmdir(dir);
+    hold_signals(false);
+    if (caught) raise(caught);
 }

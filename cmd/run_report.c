@@ -84,11 +84,14 @@ static int report_json(const run_opts *o, const opened *m, const job *j, const g
 /* ---- people ---- */
 
 static void say_sampling(const cadre_sampling *s) {
-    if (s->temperature == 0)
+    char k[32] = "", p[32] = "";
+    if (s->temperature == 0) {
         say_pair("sampling", "greedy");
-    else
-        say_pair("sampling", "temperature %g, top-k %d, top-p %g, seed %llu", (double)s->temperature, s->top_k,
-                 (double)s->top_p, (unsigned long long)s->seed);
+        return;
+    }
+    if (s->top_k) snprintf(k, sizeof k, ", top-k %d", s->top_k);
+    if (s->top_p > 0 && s->top_p < 1) snprintf(p, sizeof p, ", top-p %g", (double)s->top_p);
+    say_pair("sampling", "temperature %g%s%s, seed %llu", (double)s->temperature, k, p, (unsigned long long)s->seed);
 }
 
 /* "0.412 ms", "-" when it was not measured. */
@@ -154,6 +157,7 @@ static void say_stats(const run_opts *o, const opened *m, const job *j, const ge
         say_pair("allocations", "- per step");
     else
         say_pair("allocations", "%g per step", allocations);
+    if (!o->stats) return;
     say("receipts");
     open_say_receipts(m->model);
 }

@@ -144,26 +144,36 @@ cadre_err load_moe(loader *l, const char *prefix, const moe_names *names, moe_la
 /* prefix.{gate,up,down}_proj of width config.f_dense. */
 cadre_err load_mlp(loader *l, const char *prefix, moe_layer *out, cadre_fail *why);
 
-/* ---- tokenizer: tokenizer.json and tokenizer_config.json ---- */
+/* ---- tokenizer: tokenizer.json and tokenizer_config.json ----
+ * A tokenizer does not change once it is open: any number of threads may encode with it. Ids are those of the reference
+ * library for the same file; a step it can't follow exactly is refused when the file is opened. */
 typedef struct tokenizer tokenizer;
-cadre_err tokenizer_open(const char *dir, tokenizer **out, cadre_fail *why); /* reads dir/tokenizer.json */
-cadre_err tokenizer_open_file(const char *path, tokenizer **out, cadre_fail *why);
+/* dir/tokenizer.json; dir/tokenizer_config.json, if it is there, may add tokens. Errors: IO, FORMAT and UNSUPPORTED
+ * (the JSON path named), NOMEM. */
+cadre_err tokenizer_open(const char *dir, tokenizer **out, cadre_fail *why);
+cadre_err tokenizer_open_file(const char *path, tokenizer **out, cadre_fail *why); /* the one file */
 void tokenizer_close(tokenizer *t);
 int tokenizer_size(const tokenizer *t); /* highest id + 1 */
 bool tokenizer_knows(const tokenizer *t, int32_t id);
 int32_t tokenizer_id(const tokenizer *t, const char *content, size_t len); /* of a token or added token, -1 if none */
 /* ids appended from *n on (cap counts all); as cadre_encode. parse_special: match special added tokens in the text;
- * add_special: apply the post-processor (BOS, EOS). */
+ * add_special: apply the post-processor (BOS, EOS). Errors: RANGE (more than cap; *n is set), UNSUPPORTED (a pattern of
+ * the file needs too much work on this text), FORMAT (a character without token, and no unknown token), NOMEM. */
 cadre_err tokenizer_encode(const tokenizer *t, const char *text, size_t len, bool parse_special, bool add_special,
                            int32_t *ids, size_t cap, size_t *n, cadre_fail *why);
-/* Streaming decoder; skip_special: special tokens give nothing. */
+/* Streaming decoder; skip_special: special tokens give nothing, nor do ids that no token has. push gives the characters
+ * that the id completes, end what was held back (at most 3 bytes, as U+FFFD); terminated, borrowed until the next call;
+ * len may be NULL. Only new allocates. */
 typedef struct tokenizer_stream tokenizer_stream;
 cadre_err tokenizer_stream_new(const tokenizer *t, bool skip_special, tokenizer_stream **out, cadre_fail *why);
 void tokenizer_stream_free(tokenizer_stream *s);
 void tokenizer_stream_reset(tokenizer_stream *s);
 const char *tokenizer_stream_push(tokenizer_stream *s, int32_t id, size_t *len);
 const char *tokenizer_stream_end(tokenizer_stream *s, size_t *len);
-/* chat.c: the chat format of a family, recognised by its control tokens (ChatML). */
+/* chat.c: one user turn and the prompt for the answer, in the format of a family, recognised by its control tokens
+ * (ChatML). A turn that is not the first begins with the newline after the <|im_end|> of the answer before it, which
+ * the caller has fed. user is encoded with special tokens off. Errors: as tokenizer_encode; UNSUPPORTED: no format
+ * known. */
 cadre_err chat_encode(const tokenizer *t, const char *model_type, const char *user, size_t len, bool first,
                       int32_t *ids, size_t cap, size_t *n, cadre_fail *why);
 #endif

@@ -8,8 +8,9 @@
  *   Metaspace          text                   spaces for its character, nothing for it in the first token
  *   none               text                   tokens with a space between
  *
- * Where a row of fallback bytes is ill-formed the reference gives U+FFFD for every byte of the row; a stream that holds
- * back one character at most gives the well-formed characters and U+FFFD for the other bytes.
+ * Special tokens are skipped by their id. (The reference looks up the normalized text instead, and so misses those that
+ * its normalizer changes.) Where a row of fallback bytes is ill-formed the reference gives U+FFFD for every byte of the
+ * row; a stream that holds back one character at most gives the well-formed characters and U+FFFD for the other bytes.
  */
 #include "model/tokenizer_parts.h"
 #include <string.h>
@@ -154,6 +155,7 @@ static cadre_err source(work *w, int32_t id, const tok_added *added, const char 
 static cadre_err apply_rules(work *w, const char **p, size_t *len) {
     const tok_decoder *d = &w->t->decoder;
     int turn = 1;
+    bool cut;
     for (int i = 0; i < d->rules; i++) {
         const tok_rule *r = &d->rule[i];
         if (r->strip_len) {
@@ -162,7 +164,7 @@ static cadre_err apply_rules(work *w, const char **p, size_t *len) {
         }
         tok_text *to = &w->text[turn];
         to->len = 0;
-        cadre_err err = tok_replace(&r->pattern, r->content, r->len, &w->m, *p, *len, to, w->why);
+        cadre_err err = tok_replace(&r->pattern, r->content, r->len, &w->m, *p, *len, to, &cut, w->why);
         if (err) return err;
         *p = to->p ? to->p : "";
         *len = to->len;

@@ -91,7 +91,7 @@ static bool strip(const tok_normal *s, tok_text *to, const char *text, size_t le
 }
 
 cadre_err tok_replace(const tok_pattern *p, const char *content, size_t content_len, tok_matcher *m, const char *text,
-                      size_t len, tok_text *to, cadre_fail *why) {
+                      size_t len, tok_text *to, bool *cut, cadre_fail *why) {
     tok_finder f = {.pattern = p, .text = text, .len = len};
     tok_piece match;
     size_t done = 0;
@@ -102,6 +102,7 @@ cadre_err tok_replace(const tok_pattern *p, const char *content, size_t content_
         if (!found) break;
         if (!tok_text_add(to, text + done, match.start - done) || !tok_text_add(to, content, content_len))
             return tok_no_memory(why);
+        if (!match.start && match.end && !content_len) *cut = true;
         done = match.end;
     }
     return tok_text_add(to, text + done, len - done) ? CADRE_OK : tok_no_memory(why);
@@ -124,7 +125,7 @@ static cadre_err run_step(const tok_normal *s, tok_matcher *m, const char *text,
         ok = !len || (tok_text_add(to, s->text, s->len) && tok_text_add(to, text, len));
         break;
     case NORMAL_REPLACE:
-        return tok_replace(&s->pattern, s->text, s->len, m, text, len, to, why);
+        return tok_replace(&s->pattern, s->text, s->len, m, text, len, to, cut, why);
     }
     return ok ? CADRE_OK : tok_no_memory(why);
 }

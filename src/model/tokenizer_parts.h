@@ -124,12 +124,12 @@ typedef struct tok_normals {
 } tok_normals;
 cadre_err tok_normals_read(tok_normals *l, const json_doc *doc, const json *v, cadre_fail *why);
 void tok_normals_done(tok_normals *l);
-/* *out: text itself or one of the buffers; *cut tells whether spaces went from its left. */
+/* *out: text itself or one of the buffers; *cut tells whether something went from its left. */
 cadre_err tok_normalize(const tok_normals *l, tok_matcher *m, const char *text, size_t len, tok_text buffer[2],
                         const char **out, size_t *out_len, bool *cut, cadre_fail *why);
-/* Appends text with every match replaced by content. */
+/* Appends text with every match replaced by content. *cut becomes true when that took bytes from the left. */
 cadre_err tok_replace(const tok_pattern *p, const char *content, size_t content_len, tok_matcher *m, const char *text,
-                      size_t len, tok_text *to, cadre_fail *why);
+                      size_t len, tok_text *to, bool *cut, cadre_fail *why);
 /* ---- tokenizer_nfc.c ---- */
 bool tok_nfc(tok_text *to, const char *text, size_t len); /* appends; false: out of memory */
 

@@ -169,7 +169,8 @@ static void layer(void **state) {
     json_doc *docs[64];
     double us[7];
     fresh();
-    ran r = command("bench moe --shape E=8,d=64,f=32,k=2 --m 1,3..4 --repeat 7 --visit-ms 1 --layers 6 --json --out %s",
+    ran r = command("bench moe --shape E=8,d=64,f=32,k=2 --m 1,3..4 --repeat 7 --visit-ms 1 --probe-mb 16 --layers 6 "
+                    "--json --out %s",
                     samples);
     assert_int_equal(r.status, 0);
     json_doc *doc = command_json(&r);
@@ -214,7 +215,7 @@ static void routings(void **state) {
     for (int i = 0; i < 4; i++) {
         ran r =
             command("bench moe --shape E=8,d=64,f=32,k=2,act=relu2,gate=sigmoid,shared=16,dtype=f32 --m 3 --routing %s "
-                    "--repeat 2 --visit-ms 1 --layers 2 --json --out %s",
+                    "--repeat 2 --visit-ms 1 --probe-mb 16 --layers 2 --json --out %s",
                     kinds[i], samples);
         if (r.status) fail_msg("%s: %s", kinds[i], r.err);
         json_doc *doc = command_json(&r);

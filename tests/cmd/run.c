@@ -271,13 +271,38 @@ static void interrupt(void **state) {
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* The demo model, found without -m from any folder; Ctrl-C in the middle of a batch ends it with its figures. */
+static void demo(void **state) {
+    (void)state;
+    char line[700], build[512];
+    if (!file_exists("models/demo/config.json") || !realpath(getenv("CADRE_BUILD"), build)) skip();
+    snprintf(line, sizeof line, "cd '%s' && '%s/cadre' run -n 4 --temp 0 --json >out 2>err", scratch, build);
+    assert_int_equal(system(line), 0);
+    ran r = {.out = command_read("out", &r.out_len)};
+    json_doc *doc = command_json(&r);
+    assert_int_equal(json_get(json_root(doc), "token_ids")->count, 4);
+    json_free(doc);
+    command_free(&r);
+    snprintf(line, sizeof line,
+             "timeout --preserve-status -s INT 2 '%s/cadre' run -n 1000 --batch 256 --ignore-eos >'%s/out' 2>'%s/err'",
+             build, scratch, scratch);
+    int status = system(line);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    size_t n;
+    char *err = command_read("err", &n);
+    assert_non_null(strstr(err, "cadre: interrupted\n"));
+    assert_non_null(strstr(err, "tokens/s in all"));
+    mem_free(err);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contract),  cmocka_unit_test(receipts),   cmocka_unit_test(few),
         cmocka_unit_test(invariant), cmocka_unit_test(batch),      cmocka_unit_test(lines),
         cmocka_unit_test(plain),     cmocka_unit_test(own_prompt), cmocka_unit_test(context),
         cmocka_unit_test(ends),      cmocka_unit_test(weights),    cmocka_unit_test(chat),
-        cmocka_unit_test(interrupt),
+        cmocka_unit_test(interrupt), cmocka_unit_test(demo),
     };
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
 }

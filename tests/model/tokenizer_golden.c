@@ -174,12 +174,12 @@ static void run_line(const char *variant, const tokenizer *t, const char *line, 
     json_free(doc);
 }
 
-/* Cases of one file; 0 if there is no such file. */
+/* Cases of ROOT/name; 0 if there is no such file. */
 static int run_file(const char *variant, const tokenizer *t, const char *name, bool user, tally *sum) {
     char path[512], *text;
     size_t len;
     int before = sum->cases;
-    snprintf(path, sizeof path, ROOT "/%s/%s", variant, name);
+    snprintf(path, sizeof path, ROOT "/%s", name);
     if (!file_exists(path)) return 0;
     must(file_read(path, 64 << 20, &text, &len, fail_out));
     for (char *p = text, *end = text + len, *eol; p < end; p = eol + 1) {
@@ -192,13 +192,15 @@ static int run_file(const char *variant, const tokenizer *t, const char *name, b
 }
 
 static void run_variant(const char *variant, tally *sum) {
-    char dir[512];
+    char dir[300], cases[320], user[320];
     tokenizer *t = NULL;
     snprintf(dir, sizeof dir, ROOT "/%s", variant);
+    snprintf(cases, sizeof cases, "%s/cases.jsonl", variant);
+    snprintf(user, sizeof user, "%s/user.jsonl", variant);
     must(tokenizer_open(dir, &t, fail_out));
-    int n = run_file(variant, t, "cases.jsonl", false, sum);
+    int n = run_file(variant, t, cases, false, sum);
     if (!n) fail_msg("%s has no cases", variant);
-    run_file(variant, t, "user.jsonl", true, sum);
+    run_file(variant, t, user, true, sum);
     tokenizer_close(t);
     sum->variants++;
 }
@@ -217,7 +219,19 @@ static void all(void **state) {
     assert_int_equal(sum.bad, 0);
 }
 
+/* The tokenizer of the model that comes with the project. */
+static void demo(void **state) {
+    (void)state;
+    tally sum = {0};
+    tokenizer *t = NULL;
+    must(tokenizer_open("models/demo", &t, fail_out));
+    assert_true(run_file("demo", t, "demo.jsonl", false, &sum) > 0);
+    tokenizer_close(t);
+    printf("vector tokenizers demo: %d cases, %d skipped, %d wrong\n", sum.cases, sum.skipped, sum.bad);
+    assert_int_equal(sum.bad, 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all), cmocka_unit_test(demo)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

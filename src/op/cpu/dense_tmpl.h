@@ -35,7 +35,7 @@ INLINE void dense_rows(cadre_dtype type, const op_dense *a, int most, int panel,
         rows = a->n - row < most ? a->n - row : most;
         for (int r = 0; r < rows; r++) t->x[r] = (const char *)a->x + (size_t)(row + r) * ldx;
         if (tail && rows < most && row > 0) t->x[rows - 1] -= ldx;
-        t->next = row + rows < a->n ? t->w : next;
+        tile_fetch(t, 1, panels, row / most, (a->n + most - 1) / most, a->n, next);
         tile_product(type, false, panels, rows, t);
         dense_store(a, t->y, row, rows, panel, panels);
     }

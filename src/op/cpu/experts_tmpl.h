@@ -43,7 +43,7 @@ INLINE void experts_store_h(cadre_dtype type, const op_experts *a, const float *
 INLINE void experts_up_rows(cadre_dtype type, const op_experts *a, int most, int expert, int panel, int panels,
                             const char *next, tile *t) {
     bool tail = fault_planted(FAULT_TAIL);
-    int first = a->offset[expert], end = a->offset[expert + 1];
+    int first = a->offset[expert], end = a->offset[expert + 1], passes = (end - first + most - 1) / most;
     size_t ldx = a->ldx * op_dtype_size(type);
     for (int row = first, rows; row < end; row += rows) {
         rows = end - row < most ? end - row : most;
@@ -51,7 +51,7 @@ INLINE void experts_up_rows(cadre_dtype type, const op_experts *a, int most, int
             int twin = tail && rows < most && row > first && r == rows - 1;
             t->x[r] = (const char *)a->x + (size_t)(a->pair[row + r - twin] / a->k) * ldx;
         }
-        t->next = row + rows < end ? t->w : next;
+        tile_fetch(t, a->act == CADRE_RELU2 ? 1 : 2, panels, (row - first) / most, passes, end - first, next);
         tile_product(type, a->act != CADRE_RELU2, panels, rows, t);
         experts_store_h(type, a, t->y, row, rows, panel, panels);
     }
@@ -80,14 +80,14 @@ INLINE void experts_up(cadre_dtype type, const op_experts *a, const experts_knob
 INLINE void experts_down_rows(cadre_dtype type, const op_experts *a, int most, int expert, int at, int panels,
                               const char *next, tile *t) {
     bool tail = fault_planted(FAULT_TAIL);
-    int first = a->offset[expert], end = a->offset[expert + 1];
+    int first = a->offset[expert], end = a->offset[expert + 1], passes = (end - first + most - 1) / most;
     size_t ldh = a->ldh * op_dtype_size(type);
     for (int row = first, rows; row < end; row += rows) {
         rows = end - row < most ? end - row : most;
         for (int r = 0; r < rows; r++) t->x[r] = (const char *)a->h + (size_t)(row + r) * ldh;
         if (tail && rows < most && row > first) t->x[rows - 1] -= ldh;
         t->y = a->slots + (size_t)row * t->ldy + at * OP_LANES;
-        t->next = row + rows < end ? t->w : next;
+        tile_fetch(t, 1, panels, (row - first) / most, passes, end - first, next);
         tile_product(type, false, panels, rows, t);
     }
 }

@@ -15,10 +15,9 @@
 #include <math.h>
 
 enum { TILE_ROWS = 8, TILE_LINES = 8, TILE_BYTES = 64 };
-/* How far ahead of the loads each panel's weights are asked for. */
-#ifndef TILE_AHEAD
-#    define TILE_AHEAD 1024
-#endif
+/* How far ahead of the loads each panel's weights are asked for; from how many rows on, and for how many bytes at most,
+ * all of the next panels are asked for instead (these and the next should fit a second-level cache of 1 MiB). */
+enum { TILE_NEAR = 1024, TILE_BUSY = 4, TILE_FAR = 384 * 1024 };
 
 typedef struct tile {
     const char *w;            /* first panel */
@@ -27,9 +26,30 @@ typedef struct tile {
     const char *x[TILE_ROWS]; /* rows of input */
     float *y;                 /* sums: row r, panel p, side g at y[r * ldy + (p * sides + g) * 16] */
     size_t ldy;
-    const char *next; /* the weights that will be wanted after these, NULL: unknown */
-    bool order;       /* fault: add in another order */
+    const char *soon, *next; /* weights to ask for: from soon on, after `own` steps from next on */
+    size_t stride;           /* bytes that soon moves in a step */
+    int own;
+    bool warm;  /* the previous panels' tiles have asked for all of w */
+    bool order; /* fault: add in another order */
 } tile;
+
+/* Chooses what tile number `pass` of `passes` over the same panels asks for; rows: of all passes; next: the panels
+ * after them, NULL: unknown. Few rows stream: they stay a little ahead of themselves and end with the head of next.
+ * More rows share out the whole of next, so that memory works while they compute; unless w is warm, the first pass of
+ * several streams w. */
+static inline void tile_fetch(tile *t, int sides, int panels, int pass, int passes, int rows, const char *next) {
+    size_t line = (size_t)sides * TILE_BYTES;
+    int near = TILE_NEAR / (int)line, first = t->warm || passes == 1 ? 0 : 1;
+    bool far = next && rows >= TILE_BUSY && (size_t)panels * t->panel <= TILE_FAR;
+    t->soon = t->w + TILE_NEAR, t->stride = line, t->own = t->groups, t->next = next;
+    if (far && pass >= first) {
+        t->stride = line / (size_t)(passes - first);
+        t->soon = next + (size_t)(pass - first) * t->stride * (size_t)t->groups;
+    } else if (next && pass == passes - 1) {
+        t->own = t->groups > near ? t->groups - near : 0;
+    }
+    if (pass == passes - 1) t->warm = far;
+}
 
 /* ---- the hot loop: all but t, w, panel, x and at are constants; sides: 2 if gate and up lie side by side ---- */
 INLINE void tile_prefetch(const char *at, size_t panel, int sides, int panels) {
@@ -49,17 +69,15 @@ INLINE void tile_step(bool bf16, int phase, int sides, int panels, int rows, con
 
 INLINE void tile_run(bool bf16, int sides, int panels, int rows, const tile *t) {
     vf acc[TILE_ROWS][TILE_LINES];
-    const char *x[TILE_ROWS], *w = t->w, *soon = w + TILE_AHEAD;
-    size_t panel = t->panel;
-    int lines = panels * sides, groups = t->groups, i = 0;
+    const char *x[TILE_ROWS], *w = t->w, *soon = t->soon;
+    size_t panel = t->panel, stride = t->stride;
+    int lines = panels * sides, i = 0;
     UNROLL for (int r = 0; r < rows; r++) {
         x[r] = t->x[r];
         UNROLL for (int s = 0; s < lines; s++) acc[r][s] = v_zero();
     }
-    /* The last steps ask for what comes next instead of running past the end. */
-    int ahead = TILE_AHEAD / (sides * TILE_BYTES), own = !t->next ? groups : groups > ahead ? groups - ahead : 0;
     for (int part = 0; part < 2; part++) {
-        for (int end = part == 0 ? own : groups; i < end; i++) {
+        for (int end = part == 0 ? t->own : t->groups; i < end; i++) {
             tile_prefetch(soon, panel, sides, panels);
             tile_step(bf16, 0, sides, panels, rows, w, panel, x, (size_t)i * 4, acc);
             if (bf16 && !VEC_ONE_PHASE) {
@@ -68,7 +86,7 @@ INLINE void tile_run(bool bf16, int sides, int panels, int rows, const tile *t) 
                 tile_step(bf16, 1, sides, panels, rows, w, panel, x, at, acc);
             }
             w += sides * TILE_BYTES;
-            soon += sides * TILE_BYTES;
+            soon += stride;
         }
         soon = t->next;
     }
