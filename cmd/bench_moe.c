@@ -24,7 +24,7 @@ static const opts_def defs[] = {
     O(0, "--shape", OPTS_TEXT, "NAME", shape, 0, 0,
       "demo, qwen3-30b-a3b, nemotron-3-nano, deepseek-v2-lite, olmoe-1b-7b (routed experts alone), or "
       "E=..,d=..,f=..,k=.. and, after commas, act=swiglu|swiglu-clamp|relu2 gate=softmax|sigmoid "
-      "dtype=bf16|f32 shared=.. (default demo)"),
+      "dtype=bf16|f32|q8|q4 shared=.. (default demo)"),
     O(0, "--m", OPTS_TEXT, "LIST", list, 0, 0, "tokens per step: numbers and lo..hi (default 1,2,4,8,16,32)"),
     O(0, "--routing", OPTS_TEXT, "KIND", routing, 0, 0,
       "uniform, balanced, zipf:S, or router: the layer's own, timed with it (default uniform)"),

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TEXT_LIMIT = 1 << 30, TYPES = 3, ROWS_MOST = 1 << 10 };
+enum { TEXT_LIMIT = 1 << 30, TYPES = 5, ROWS_MOST = 1 << 10 };
 
 typedef struct eval_opts {
     opts_common common;
@@ -23,7 +23,8 @@ typedef struct eval_opts {
 static const opts_def defs[] = {
     OPTS_MODEL(eval_opts, model),
     O('f', "--file", OPTS_TEXT, "FILE", file, 0, 0, "the text, - is standard input"),
-    O(0, "--weights", OPTS_TEXT, "LIST", weights, 0, 0, "weight types to compare: auto, bf16, f32 (default auto)"),
+    O(0, "--weights", OPTS_TEXT, "LIST", weights, 0, 0,
+      "weight types to compare: auto, bf16, f32, q8, q4 (default auto)"),
     O(0, "--ctx", OPTS_INT, "W", context, 2, 1 << 24,
       "tokens of a window (default: the model's context, at most 2048)"),
     O(0, "--stride", OPTS_INT, "S", stride, 1, 1 << 24, "tokens between windows, at most W - 1 (default W / 2)"),
@@ -35,7 +36,7 @@ static const opts_def defs[] = {
 static const char *const examples[] = {
     "cadre eval -f story.txt",
     "the demo model on a text",
-    "cadre eval -m DIR -f story.txt --weights bf16,f32 --json",
+    "cadre eval -m DIR -f story.txt --weights bf16,q8,q4 --json",
     "what bf16 costs, for a script",
     NULL,
 };
@@ -230,14 +231,13 @@ static cadre_err split_types(const char *list, char types[TYPES][8], int *count,
         char one[8];
         size_t n = strcspn(p, ",");
         snprintf(one, sizeof one, "%.*s", (int)(n < 7 ? n : 7), p);
-        if (opts_word("q8|q4", one))
-            return cadre_fail_set(why, CADRE_UNSUPPORTED, "--weights %s is not in this version; it has auto, bf16, f32",
-                                  one);
-        if (!opts_word("auto|bf16|f32", one) || *count == TYPES)
-            return cadre_fail_set(why, CADRE_RANGE, "--weights is '%.60s', expected some of auto, bf16, f32", list);
+        if (!opts_word("auto|bf16|f32|q8|q4", one) || *count == TYPES)
+            return cadre_fail_set(why, CADRE_RANGE, "--weights is '%.60s', expected some of auto, bf16, f32, q8, q4",
+                                  list);
         memcpy(types[(*count)++], one, sizeof one);
     }
-    return *count ? CADRE_OK : cadre_fail_set(why, CADRE_RANGE, "--weights is empty, expected some of auto, bf16, f32");
+    return *count ? CADRE_OK
+                  : cadre_fail_set(why, CADRE_RANGE, "--weights is empty, expected some of auto, bf16, f32, q8, q4");
 }
 
 static int eval_all(const eval_opts *o, const char *text, size_t len, cadre_fail *why) {

@@ -63,10 +63,10 @@ typedef struct opts_command {
     {                                                                                                                   \
         'h', "--help", OPTS_HELP, NULL, 0, 0, 0, "this text", NULL                                                      \
     }
-#define OPTS_WEIGHTS(T, member)                                                        \
-    {                                                                                  \
-        0, "--weights", OPTS_WORD, "auto|bf16|f32", offsetof(T, member), 0, 0,         \
-            "type of the packed weights (default auto: the checkpoint's own)", "q8|q4" \
+#define OPTS_WEIGHTS(T, member)                                                                         \
+    {                                                                                                   \
+        0, "--weights", OPTS_WORD, "auto|bf16|f32|q8|q4", offsetof(T, member), 0, 0,                    \
+            "type of packed weights; q8, q4: of the experts (default auto: the checkpoint's own)", NULL \
     }
 #define OPTS_MODEL(T, member) \
     OPTS_ROW(T, 'm', "--model", OPTS_TEXT, "DIR", member, 0, 0, "Hugging Face folder (default: the demo model)")

@@ -1,5 +1,6 @@
 /* shape.c: named shapes (routed experts alone, as in the models' configs) and the key=value form. */
 #include "shape.h"
+#include "op/op.h"
 #include "opts.h"
 #include <string.h>
 
@@ -25,7 +26,6 @@ static const shape named[] = {
 
 static const char *const acts[] = {"swiglu", "swiglu-clamp", "relu2"};
 static const char *const gates[] = {"softmax", "sigmoid"};
-static const char *const dtypes[] = {"f32", "bf16"};
 
 static cadre_err one_of(const char *key, const char *text, const char *const *words, int count, int *out,
                         cadre_fail *why) {
@@ -42,13 +42,11 @@ static cadre_err one_of(const char *key, const char *text, const char *const *wo
 }
 
 static cadre_err read_dtype(const char *text, cadre_moe_desc *d, cadre_fail *why) {
-    int v = 0;
-    if (opts_word("q8|q4", text))
-        return cadre_fail_set(why, CADRE_UNSUPPORTED, "--shape: dtype=%s is not in this version; it has bf16 and f32",
-                              text);
-    cadre_err err = one_of("dtype", text, dtypes, 2, &v, why);
-    if (!err) d->dtype = v ? CADRE_BF16 : CADRE_F32;
-    return err;
+    int v = op_dtype_find(text);
+    if (v < 0 || v == CADRE_F16)
+        return cadre_fail_set(why, CADRE_RANGE, "--shape: dtype is '%.40s', expected f32, bf16, q8 or q4", text);
+    d->dtype = (cadre_dtype)v;
+    return CADRE_OK;
 }
 
 static cadre_err read_member(const char *key, const char *text, cadre_moe_desc *d, cadre_fail *why) {
@@ -117,15 +115,19 @@ cadre_err shape_read(const char *text, shape *out, cadre_fail *why) {
 static double matrices(const cadre_moe_desc *d) {
     return d->act == CADRE_RELU2 ? 2 : 3;
 }
-static double value_bytes(const cadre_moe_desc *d) {
-    return d->dtype == CADRE_F32 ? 4 : 2;
+/* Packed bytes of one expert of width f: what a step streams. */
+static double packed_bytes(const cadre_moe_desc *d, int f) {
+    size_t up = 0, down = 0;
+    bool fits = op_packed_bytes(d->dtype, f, d->d, d->act != CADRE_RELU2, &up) &&
+                op_packed_bytes(d->dtype, d->d, f, false, &down);
+    return fits ? (double)up + (double)down : 0.0;
 }
 
 double shape_expert_bytes(const cadre_moe_desc *d) {
-    return matrices(d) * d->d * d->f * value_bytes(d);
+    return packed_bytes(d, d->f);
 }
 double shape_shared_bytes(const cadre_moe_desc *d) {
-    return matrices(d) * d->d * d->shared_f * value_bytes(d);
+    return d->shared_f ? packed_bytes(d, d->shared_f) : 0.0;
 }
 
 double shape_flops(const cadre_moe_desc *d, double n) {
@@ -133,8 +135,8 @@ double shape_flops(const cadre_moe_desc *d, double n) {
 }
 
 const char *shape_text(const cadre_moe_desc *d, char text[128]) {
-    int n = snprintf(text, 128, "d=%d f=%d e=%d k=%d %s %s %s", d->d, d->f, d->e, d->k,
-                     d->dtype == CADRE_F32 ? "f32" : "bf16", acts[d->act], gates[d->gate]);
+    int n = snprintf(text, 128, "d=%d f=%d e=%d k=%d %s %s %s", d->d, d->f, d->e, d->k, op_dtype_name(d->dtype),
+                     acts[d->act], gates[d->gate]);
     if (d->shared_f) snprintf(text + n, 128 - (size_t)n, " shared=%d", d->shared_f);
     return text;
 }

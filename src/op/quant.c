@@ -72,39 +72,44 @@ static void weights8(const float *w, float m, int8_t *q, uint16_t *scale) {
     for (int i = 0; i < OP_BLOCK; i++) q[i] = (int8_t)clamp_to(w[i] / s, -127, 127);
 }
 
-/* Squared error of the block under scale s; q receives the values. */
-static float error4(const float *w, float s, int8_t *q) {
-    float error = 0.0f;
+/* Values of the block under scale s, as floats so that the loops below stay in vectors; their squared error. */
+static float try4(const float *w, float s, float *q) {
+    float inverse = 1.0f / s, error = 0.0f;
     for (int i = 0; i < OP_BLOCK; i++) {
-        q[i] = (int8_t)clamp_to(w[i] / s, -8, 7);
-        error += (w[i] - s * q[i]) * (w[i] - s * q[i]);
+        float v = nearest(w[i] * inverse);
+        v = v < -8.0f ? -8.0f : v;
+        q[i] = v > 7.0f ? 7.0f : v;
+    }
+    for (int i = 0; i < OP_BLOCK; i++) {
+        float e = w[i] - s * q[i];
+        error += e * e;
     }
     return error;
 }
 
 /* The scale that fits values q best. */
-static float best_scale(const float *w, const int8_t *q) {
+static float best_scale(const float *w, const float *q) {
     float wq = 0.0f, qq = 0.0f;
-    for (int i = 0; i < OP_BLOCK; i++) wq += w[i] * q[i], qq += (float)q[i] * q[i];
+    for (int i = 0; i < OP_BLOCK; i++) wq += w[i] * q[i], qq += q[i] * q[i];
     return qq > 0.0f ? wq / qq : 0.0f;
 }
 
-/* Tries scales that put the largest value at -8.5 .. -6 or 6 .. 8 steps, each refitted to the values it gives. */
+/* Tries scales that put the largest value at so many steps, each refitted to the values it gives. */
 static void weights4(const float *w, float m, int8_t *q, uint16_t *scale) {
+    static const float steps[] = {-8.4f, -8.0f, -7.6f, -7.2f, -6.8f, -6.3f, 6.4f, 6.9f, 7.4f};
+    float best = INFINITY;
     int at = 0;
     while (w[at] != m && w[at] != -m) at++;
-    float best = INFINITY;
-    for (int step = 0; step < 16; step++) {
-        float steps = step < 9 ? -8.5f + 0.25f * (float)step : 6.0f + 0.3f * (float)(step - 9);
-        int8_t trial[OP_BLOCK];
-        error4(w, w[at] / steps, trial);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        float trial[OP_BLOCK];
+        try4(w, w[at] / steps[i], trial);
         uint16_t s = op_bf16(best_scale(w, trial));
         if ((s & 0x7fff) == 0) continue;
-        float error = error4(w, op_from_bf16(s), trial);
+        float error = try4(w, op_from_bf16(s), trial);
         if (error >= best) continue;
         best = error;
         *scale = s;
-        memcpy(q, trial, OP_BLOCK);
+        for (int j = 0; j < OP_BLOCK; j++) q[j] = (int8_t)trial[j];
     }
 }
 

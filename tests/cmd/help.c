@@ -88,14 +88,14 @@ static void values(void **state) {
 /* What the design names but this version lacks says so, and isn't called nonsense. */
 static void later(void **state) {
     (void)state;
-    command_refused(command("run --weights q8"), "--weights q8 is not in this version; it has auto, bf16, f32");
+    command_refused(command("run --weights q5"), "--weights is 'q5', expected auto, bf16, f32, q8, q4");
     command_refused(command("run --device cuda"), "--device cuda is not in this version; it has cpu");
     command_refused(command("run --mtp 3"), "--mtp 3 is not in this version; only 0 is");
     command_refused(command("run --mtp auto"), "--mtp auto is not in this version");
     command_refused(command("run --mtp nine"), "--mtp is 'nine', expected a whole number or auto");
     command_refused(command("bench --mtp 0,1,2"), "--mtp 0,1,2 is not in this version");
-    command_refused(command("eval -f Makefile --weights q4"), "--weights q4 is not in this version");
-    command_refused(command("bench moe --shape demo,dtype=q8"), "dtype=q8 is not in this version");
+    command_refused(command("eval -f Makefile --weights bf16,q5"), "--weights is 'bf16,q5', expected some of");
+    command_refused(command("bench moe --shape demo,dtype=q5"), "dtype is 'q5', expected f32, bf16, q8 or q4");
     command_refused(command("bench moe --routing trace:x"), "--routing trace:FILE is not in this version");
     command_refused(command("plan explain --platform rocm"), "--platform rocm is not in this version; it has cpu");
 }
