@@ -26,18 +26,28 @@ static bool next_values(uint64_t *u, float v[OP_LANES]) {
     return *u <= UINT32_MAX;
 }
 
+static void same_functions(const float v[OP_LANES]) {
+    float e[OP_LANES], s[OP_LANES];
+    v_store(e, v_exp(v_load(v)));
+    v_store(s, v_silu(v_load(v)));
+    for (int i = 0; i < OP_LANES; i++) {
+        if (!probe_same(e[i], op_exp(v[i]))) fail_msg("exp(%a) is %a, not %a", v[i], e[i], op_exp(v[i]));
+        if (!probe_same(s[i], op_silu(v[i]))) fail_msg("silu(%a) is %a, not %a", v[i], s[i], op_silu(v[i]));
+    }
+}
+
 static void exp_and_silu_are_the_scalar_ones(void **state) {
     (void)state;
     need_cpu();
-    float v[OP_LANES], e[OP_LANES], s[OP_LANES];
-    for (uint64_t u = 0; next_values(&u, v);) {
-        v_store(e, v_exp(v_load(v)));
-        v_store(s, v_silu(v_load(v)));
-        for (int i = 0; i < OP_LANES; i++) {
-            if (!probe_same(e[i], op_exp(v[i]))) fail_msg("exp(%a) is %a, not %a", v[i], e[i], op_exp(v[i]));
-            if (!probe_same(s[i], op_silu(v[i]))) fail_msg("silu(%a) is %a, not %a", v[i], s[i], op_silu(v[i]));
-        }
-    }
+    const float edges[OP_LANES] = {EXP_LOW,   -0x1.5bfffep+6f, -0x1.5c0002p+6f,
+                                   EXP_HIGH,  0x1.5ffffep+6f,  0x1.600002p+6f,
+                                   -INFINITY, INFINITY,        NAN,
+                                   0.0f,      -0.0f,           1.0f,
+                                   -EXP_HIGH, -EXP_LOW,        0x1p-126f,
+                                   -0x1p-149f};
+    float v[OP_LANES];
+    same_functions(edges);
+    for (uint64_t u = 0; next_values(&u, v);) same_functions(v);
 }
 
 static void rounding_is_the_scalar_one(void **state) {
