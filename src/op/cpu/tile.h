@@ -15,9 +15,9 @@
 #include <math.h>
 
 enum { TILE_ROWS = 8, TILE_LINES = 8, TILE_BYTES = 64 };
-/* How far ahead of the loads each panel's weights are asked for; from how many rows on, and for how many bytes at most,
- * all of the next panels are asked for instead (these and the next should fit a second-level cache of 1 MiB). */
-enum { TILE_NEAR = 1024, TILE_BUSY = 4, TILE_FAR = 384 * 1024 };
+/* How far ahead of the loads weights are asked for, over all panels; from how many rows on, and for how many bytes at
+ * most, all of the next panels are asked for instead (these and the next should fit a second-level cache of 1 MiB). */
+enum { TILE_NEAR = 4096, TILE_BUSY = 9, TILE_FAR = 384 * 1024 };
 
 typedef struct tile {
     const char *w;            /* first panel */
@@ -39,9 +39,9 @@ typedef struct tile {
  * several streams w. */
 static inline void tile_fetch(tile *t, int sides, int panels, int pass, int passes, int rows, const char *next) {
     size_t line = (size_t)sides * TILE_BYTES;
-    int near = TILE_NEAR / (int)line, first = t->warm || passes == 1 ? 0 : 1;
-    bool far = next && rows >= TILE_BUSY && (size_t)panels * t->panel <= TILE_FAR;
-    t->soon = t->w + TILE_NEAR, t->stride = line, t->own = t->groups, t->next = next;
+    int reach = TILE_NEAR / panels, near = reach / (int)line, first = t->warm ? 0 : 1;
+    bool far = next && passes > 1 && rows >= TILE_BUSY && (size_t)panels * t->panel <= TILE_FAR;
+    t->soon = t->w + reach, t->stride = line, t->own = t->groups, t->next = next;
     if (far && pass >= first) {
         t->stride = line / (size_t)(passes - first);
         t->soon = next + (size_t)(pass - first) * t->stride * (size_t)t->groups;
