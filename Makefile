@@ -74,7 +74,9 @@ test: build $(TESTBIN)
 	@sh tests/run.sh $(BUILD)
 
 install: build
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/cadre/demo
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include
+	install -d $(DESTDIR)$(PREFIX)/share/cadre/demo $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m644 docs/man/cadre.1 $(DESTDIR)$(PREFIX)/share/man/man1/cadre.1
 	install -m755 $(BUILD)/cadre $(DESTDIR)$(PREFIX)/bin/cadre
 	install -m644 $(BUILD)/libcadre.a $(DESTDIR)$(PREFIX)/lib/libcadre.a
 	install -m644 include/cadre.h $(DESTDIR)$(PREFIX)/include/cadre.h

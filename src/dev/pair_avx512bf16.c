@@ -1,6 +1,6 @@
 /* pair_avx512bf16.c: vdpbf16ps against two fused multiply-adds with denormals flushed. The instruction's manual gives
  * the order and the flushing; this is the proof on the CPU at hand. */
-#include "base/rand.h"
+#include "base/base.h"
 #include "dev/pair.h"
 #include <immintrin.h>
 #include <string.h>

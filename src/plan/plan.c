@@ -6,16 +6,29 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Halves what was not overridden, the largest first, until the kernel can run it; false if it never can. */
+static bool yield(const op_kernel *kernel, const bool *fixed, op_knobs *knobs) {
+    const op_family_def *family = &op_families[kernel->family];
+    while (!kernel->ok(knobs)) {
+        int most = -1;
+        for (int i = 0; i < family->count; i++)
+            if (!fixed[i] && knobs->v[i] > family->knobs[i].low && (most < 0 || knobs->v[i] > knobs->v[most])) most = i;
+        if (most < 0) return false;
+        knobs->v[most] /= 2;
+    }
+    return true;
+}
+
 /* Overrides win over every row; the row then says so. */
 static cadre_err apply_overrides(const op_kernel *kernel, plan_row *row, cadre_fail *why) {
     const op_family_def *family = &op_families[kernel->family];
-    bool any = false;
+    bool fixed[OP_KNOBS_MAX] = {0}, any = false;
     for (int i = 0; i < family->count; i++) {
         int v = plan_override(kernel->family, i);
-        if (v != 0) row->knobs.v[i] = v, any = true;
+        if (v != 0) row->knobs.v[i] = v, fixed[i] = any = true;
     }
     if (!any) return CADRE_OK;
-    if (!kernel->ok(&row->knobs)) {
+    if (!yield(kernel, fixed, &row->knobs)) {
         char text[96];
         op_knobs_text(kernel->family, &row->knobs, text, sizeof text);
         return cadre_fail_set(why, CADRE_RANGE, "switches give %s, which kernel %s cannot run", text, kernel->name);
@@ -29,7 +42,7 @@ cadre_err plan_make(const cadre_device *device, const plan_key *key, plan *p, ca
     memset(p, 0, sizeof *p);
     p->key = *key;
     p->kernel = op_find(key->family, key->dtype, (op_isa)device->isa);
-    p->count = policy_rows(key, p->kernel, p->rows);
+    p->count = policy_rows(key, p->kernel, pool_threads(device->threads), p->rows);
     for (int i = 0; i < p->count; i++) {
         cadre_err err = apply_overrides(p->kernel, &p->rows[i], why);
         if (err) return err;

@@ -5,5 +5,5 @@
 
 /* Writes rows (ascending, contiguous from 1, the last open-ended) into rows[0..PLAN_ROWS_MAX); returns their number.
  * All are legal for the kernel. */
-int policy_rows(const plan_key *key, const op_kernel *kernel, plan_row *rows);
+int policy_rows(const plan_key *key, const op_kernel *kernel, int threads, plan_row *rows);
 #endif

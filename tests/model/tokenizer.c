@@ -54,7 +54,8 @@ static void whole_pieces(void **state) {
 /* Long pieces take another path; both must agree. */
 static void long_pieces(void **state) {
     (void)state;
-    tokenizer *t = make(&(recipe){.vocab = ab_vocab, .merges = "\"b c\",\"a b\",\"ab c\",\"a a\",\"aa aa\",\"c c\""});
+    tokenizer *t = make(&(recipe){.vocab = ",\"aa\":256,\"bc\":257,\"abc\":258,\"aaabc\":259,\"cc\":260,\"ccaa\":261",
+                                  .merges = "\"a a\",\"b c\",\"a bc\",\"aa abc\",\"c c\",\"cc aa\""});
     char text[400];
     int32_t one[400], all[400];
     rand_stream r = {7, 0};
