@@ -165,7 +165,8 @@ static void nfc_leaves_tokens(void **state) {
 
 static void with_config(void **state) {
     (void)state;
-    const char *config = "{\"added_tokens_decoder\":{"
+    /* L09: the class a config names changes nothing; tokenizer.json is what counts. */
+    const char *config = "{\"tokenizer_class\":\"LlamaTokenizer\",\"add_bos_token\":true,\"added_tokens_decoder\":{"
                          "\"300\":{\"content\":\"<other>\",\"special\":true},"                /* taken */
                          "\"305\":{\"content\":\"<s>\",\"special\":true},"                    /* known as 300 */
                          "\"97\":{\"content\":\"a\",\"special\":false,\"normalized\":false}," /* in the vocabulary */
@@ -173,6 +174,7 @@ static void with_config(void **state) {
     tokenizer *t = NULL;
     must(open_recipe(&(recipe){.added = SPECIAL(300, "<s>"), .vocab = ",\"ab\":256", .merges = "\"a b\""}, config, &t,
                      fail_out));
+    expect_added(t, "c d", 'c', ' ', 'd');
     expect(t, "<s><new>", 300, 306);
     expect(t, "abb", 'a', 'b', 'b'); /* a is cut out before merges */
     assert_int_equal(tokenizer_size(t), 307);
