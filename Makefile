@@ -28,29 +28,39 @@ build: $(BUILD)/cadre $(BUILD)/libcadre.a
 %_avx512.o:     ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mprefer-vector-width=512
 %_avx512bf16.o: ISA := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mavx512vnni -mfma -mf16c -mprefer-vector-width=512
 
+# make V=1 shows the commands.
+Q       := $(if $(V),,@)
+say      = @$(if $(V),:,printf '  %-4s %s\n' $(1) $@)
+
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL) $(CFLAGS) $(ISA) -MMD -MP -c $< -o $@
+	$(call say,CC)
+	$(Q)$(CC) $(ALL) $(CFLAGS) $(ISA) -MMD -MP -c $< -o $@
 
 $(BUILD)/libcadre.a: $(OBJ)
 	@rm -f $@
-	ar rcs $@ $(OBJ)
+	$(call say,AR)
+	$(Q)ar rcs $@ $(OBJ)
 
 $(BUILD)/cadre: $(CMDOBJ) $(BUILD)/libcadre.a
-	$(CC) $(CMDOBJ) $(BUILD)/libcadre.a $(LIBS) -o $@
+	$(call say,LD)
+	$(Q)$(CC) $(CMDOBJ) $(BUILD)/libcadre.a $(LIBS) -o $@
 
 # Tests see internals, and run with assertions on when the build defines CADRE_CHECKS.
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libcadre.a
-	$(CC) $< $(BUILD)/libcadre.a -lcmocka $(LIBS) -ldl -o $@
+	$(call say,LD)
+	$(Q)$(CC) $< $(BUILD)/libcadre.a -lcmocka $(LIBS) -ldl -o $@
 
 $(BUILD)/fuzz/%: tests/fuzz/%.c $(BUILD)/libcadre.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL) $(CFLAGS) -fsanitize=fuzzer $< $(BUILD)/libcadre.a $(LIBS) -o $@
+	$(call say,FUZZ)
+	$(Q)$(CC) $(ALL) $(CFLAGS) -fsanitize=fuzzer $< $(BUILD)/libcadre.a $(LIBS) -o $@
 
 # Every corpus file through its fuzz target, without a fuzzer.
 $(BUILD)/fuzz-replay/%: tests/fuzz/%.c $(BUILD)/libcadre.a
 	@mkdir -p $(@D)
-	$(CC) $(ALL) $(CFLAGS) -DFUZZ_REPLAY $< $(BUILD)/libcadre.a $(LIBS) -o $@
+	$(call say,FUZZ)
+	$(Q)$(CC) $(ALL) $(CFLAGS) -DFUZZ_REPLAY $< $(BUILD)/libcadre.a $(LIBS) -o $@
 fuzz-replay: $(FUZZ:tests/fuzz/%.c=$(BUILD)/fuzz-replay/%)
 	@sh tests/fuzz/run.sh $(BUILD)
 # The fuzzers themselves: make fuzz CC=clang SANITIZE=-fsanitize=address,undefined BUILD=build/fuzzers

@@ -41,12 +41,22 @@ static void *values(problem *p, cadre_dtype t, size_t rows, size_t ld, size_t us
     return data;
 }
 
+/* Rows as a product takes them: rounded or quantized from values like those above. */
+static void *activations(problem *p, cadre_dtype t, size_t rows, size_t ld, size_t used) {
+    if (!op_is_quant(t)) return values(p, t, rows, ld, used);
+    const float *plain = values(p, CADRE_F32, rows, used, used);
+    char *data = arena_take(&p->arena, rows, ld);
+    for (size_t i = 0; plain && data && i < rows; i++) op_round_row(t, plain + i * used, (int)used, data + i * ld);
+    return data;
+}
+
 static void *packed(problem *p, int count, int out, int in, bool gated, size_t *stride) {
     if (!op_packed_bytes(p->t, out, in, gated, stride)) return NULL;
     char *w = arena_take(&p->arena, (size_t)count, *stride);
     for (int i = 0; w && i < count; i++) {
-        cadre_tensor a = {values(p, p->t, (size_t)out, (size_t)in, (size_t)in), p->t}, b = {NULL, p->t};
-        if (gated) b.data = values(p, p->t, (size_t)out, (size_t)in, (size_t)in);
+        cadre_dtype t = op_is_quant(p->t) ? CADRE_F32 : p->t;
+        cadre_tensor a = {values(p, t, (size_t)out, (size_t)in, (size_t)in), t}, b = {NULL, t};
+        if (gated) b.data = values(p, t, (size_t)out, (size_t)in, (size_t)in);
         if (p->arena.overflow) return NULL;
         op_pack(p->t, out, in, a, b, 0, op_panels(out), w + (size_t)i * *stride);
     }
@@ -90,7 +100,7 @@ static void build_experts(problem *p) {
     int32_t rows = align_rows(ids, (int32_t)pairs, a->e, offset, pair, row);
     a->offset = offset, a->pair = pair, a->row = row;
     a->ldx = op_stride(p->t, a->d);
-    a->x = values(p, p->t, (size_t)a->n, a->ldx, (size_t)a->d);
+    a->x = activations(p, p->t, (size_t)a->n, a->ldx, (size_t)a->d);
     a->w_up = packed(p, a->e, a->f, a->d, a->act != CADRE_RELU2, &a->up_stride);
     a->w_down = packed(p, a->e, a->d, a->f, false, &a->down_stride);
     a->ldh = op_stride(p->t, a->f);

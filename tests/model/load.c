@@ -162,7 +162,7 @@ static void check_model(const char *path, const char *from, const char *weights,
     cadre_model *m = open_model(path, weights);
     must(tensors_open(from, &t, fail_out));
     source s = {t, m->dtype};
-    assert_string_equal(m->weights, expected);
+    assert_string_equal(op_dtype_name(m->expert_dtype), expected);
     check_ends_of_model(&s, m);
     for (int l = 0; l < m->config.layers; l++) {
         check_vector(&s, NAME("model.layers.%d.input_layernorm.weight", l), m->layer[l].norm_attn, m->config.d);
@@ -435,8 +435,8 @@ static void arguments_are_checked(void **state) {
     cadre_model *m = NULL;
     cadre_fail why;
     char path[1024];
-    check_refusal(cadre_model_open(device, GOLDEN "qwen3_moe_base", &(cadre_model_options){"q8"}, &m, &why), &why,
-                  CADRE_RANGE, TEXTS("weights is 'q8', expected auto, bf16 or f32"));
+    check_refusal(cadre_model_open(device, GOLDEN "qwen3_moe_base", &(cadre_model_options){"q5"}, &m, &why), &why,
+                  CADRE_RANGE, TEXTS("weights is 'q5', expected auto, bf16, f32, q8 or q4"));
     check_refusal(cadre_model_open(device, NULL, NULL, &m, &why), &why, CADRE_RANGE, TEXTS("NULL"));
     check_refusal(cadre_model_open(NULL, dir, NULL, &m, &why), &why, CADRE_RANGE, TEXTS("NULL"));
     folder_path(path, dir, "absent");

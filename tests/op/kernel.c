@@ -27,10 +27,12 @@ static void registry(void **state) {
     for (int i = 0; op_kernels[i] != NULL; i++) {
         const op_kernel *k = op_kernels[i];
         char name[64];
-        const char *type = k->family == OP_NORM ? "" : k->dtype == CADRE_BF16 ? "_bf16" : "_f32";
-        snprintf(name, sizeof name, "%s%s_%s", op_families[k->family].name, type, op_isa_names[k->isa]);
+        bool typed = k->family != OP_NORM;
+        snprintf(name, sizeof name, "%s%s%s_%s", op_families[k->family].name, typed ? "_" : "",
+                 typed ? op_dtype_name(k->dtype) : "", op_isa_names[k->isa]);
         assert_string_equal(k->name, name);
-        assert_true(k->dtype == CADRE_F32 || (k->dtype == CADRE_BF16 && k->family != OP_NORM));
+        assert_true(k->dtype == CADRE_F32 || (k->dtype == CADRE_BF16 && typed) ||
+                    (op_is_quant(k->dtype) && k->family == OP_EXPERTS));
         for (int j = 0; j < i; j++) {
             bool same = op_kernels[j]->family == k->family && op_kernels[j]->dtype == k->dtype;
             assert_true(!same || op_kernels[j]->isa < k->isa);
