@@ -30,7 +30,8 @@ unsigned dev_features(void) {
     if (!(b7 & bit_AVX2) || !(c & bit_FMA) || !(c & bit_F16C)) return 0;
     unsigned wide = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
     if ((b7 & wide) != wide || (saved_state() & 0xE0) != 0xE0) return DEV_AVX2_FMA;
-    bool bf16 = a >= 1 && __get_cpuid_count(7, 1, &a, &b7, &c7, &d7) && (a & 1u << 5);
+    bool vnni = c7 & bit_AVX512VNNI; /* every CPU with the bf16 pair has it; quantized kernels of that level use it */
+    bool bf16 = vnni && a >= 1 && __get_cpuid_count(7, 1, &a, &b7, &c7, &d7) && (a & 1u << 5);
     return DEV_AVX2_FMA | DEV_AVX512 | (bf16 ? DEV_AVX512BF16 : 0);
 }
 

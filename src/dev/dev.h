@@ -7,7 +7,7 @@
 typedef enum dev_feature {
     DEV_AVX2_FMA = 1,   /* AVX2, FMA, F16C */
     DEV_AVX512 = 2,     /* F, BW, DQ, VL */
-    DEV_AVX512BF16 = 4, /* the above and AVX512_BF16 */
+    DEV_AVX512BF16 = 4, /* the above, AVX512_BF16 and AVX512_VNNI */
 } dev_feature;
 
 struct cadre_device {

@@ -37,13 +37,16 @@ static void step(cadre_session *s, const int32_t *ids, int n, int others, sha256
     for (int i = 0; i < n; i++) sha256_add(digest, cadre_session_logits(s, i), vocab * sizeof(float));
 }
 
-static void digest_of(const char *dir, const way *w, char hex[65]) {
+static void digest_of(const char *name, const way *w, char hex[65]) {
     if (w->set) set_switch(w->set);
     cadre_device *device = open_device(w->threads);
     cadre_model *model;
     cadre_session *s;
     cadre_model_info info;
-    must(cadre_model_open(device, dir, NULL, &model, fail_out));
+    char dir[128]; /* "model weights" */
+    const char *weights = strchr(name, ' ');
+    snprintf(dir, sizeof dir, "tests/golden/models/%.*s", (int)strcspn(name, " "), name);
+    must(cadre_model_open(device, dir, &(cadre_model_options){weights ? weights + 1 : NULL}, &model, fail_out));
     cadre_model_get_info(model, &info);
     must(cadre_session_new(model, &(cadre_session_options){.slots = OTHERS + 1, .context = 160, .max_logits = 256}, &s,
                            fail_out));
@@ -87,12 +90,14 @@ static const way ways[] = {
     {"beside 5, chunk 7, avx2", "isa=avx2", 2, 7, 5},
 };
 
-static const char *const models[] = {"tests/golden/models/qwen3_moe_bf16", "tests/golden/models/qwen3_moe_base",
-                                     "tests/golden/models/qwen2_moe_base", "tests/golden/models/qwen3_moe_dense_bias"};
+static const char *const models[] = {"qwen3_moe_bf16",       "qwen3_moe_base",          "qwen2_moe_base",
+                                     "qwen3_moe_dense_bias", "qwen3_moe_bf16 q8",       "qwen3_moe_bf16 q4",
+                                     "qwen2_moe_base q8",    "qwen3_moe_dense_bias q4", "qwen3_moe_dense_bias q8"};
+enum { MODELS = sizeof models / sizeof *models };
 
 static void every_way_gives_the_same_bits(void **state) {
     (void)state;
-    for (int m = 0; m < 4; m++) {
+    for (int m = 0; m < MODELS; m++) {
         char want[65], got[65];
         digest_of(models[m], &base, want);
         set_switch("isa=9");
@@ -172,7 +177,7 @@ static void planted_faults_are_found(void **state) {
 /* Scratch filled with NaN patterns between steps changes nothing: no step reads what it did not write. */
 static void poisoned_scratch_changes_nothing(void **state) {
     (void)state;
-    for (int m = 0; m < 4; m++) {
+    for (int m = 0; m < MODELS; m++) {
         char want[65], got[65];
         way w = {"poison", NULL, 2, 7, 5};
         digest_of(models[m], &w, want);
