@@ -378,7 +378,8 @@ typedef struct leftovers {
 static void say_leftovers(const loader *l, const leftovers *x) {
     const model_config *c = &l->model->config;
     if (x->later)
-        log_once("%.300s: multi-token prediction is not built yet: %d tensors are not used", l->dir, x->later);
+        log_once("%.300s: its multi-token-prediction module (%d tensors) is not used in this version", l->dir,
+                 x->later);
     if (x->beyond)
         log_once("%.300s: config.json says %d layers: %d tensors of others are not used", l->dir, c->layers, x->beyond);
     if (x->others) log_once("%.250s: %d tensors are not used (first: %.150s)", l->dir, x->others, x->first);
