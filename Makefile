@@ -75,7 +75,7 @@ setup:
 
 demo: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) build >/dev/null
-	$(BUILD)/cadre run --stats
+	$(BUILD)/cadre run --seed 5 -n 120 --stats
 
 check: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) test BUILD=$(BUILD)/check DEFINES=-DCADRE_CHECKS

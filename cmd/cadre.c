@@ -27,7 +27,7 @@ static void version(void) {
     } features[] = {{DEV_AVX2_FMA, "avx2+fma"}, {DEV_AVX512, "avx512"}, {DEV_AVX512BF16, "avx512bf16"}};
     printf("cadre %s\n", cadre_version());
     say_pair("compiler", "%s", open_compiler());
-    say_pair("numerics", "%s %s", op_numerics(CADRE_BF16), op_numerics(CADRE_F32));
+    say_pair("numerics", "%s", op_numerics_all);
     unsigned best = 0;
     for (int i = 0; op_kernels[i]; i++)
         if (op_kernels[i]->isa > best) best = op_kernels[i]->isa;

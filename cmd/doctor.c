@@ -247,8 +247,8 @@ static int report_json(const doctor *d, int status) {
     json_put_text(&o, "compiler", open_compiler());
     put_machine(&o, d);
     json_open(&o, "numerics", '[');
-    json_put_text(&o, NULL, op_numerics(CADRE_BF16));
-    json_put_text(&o, NULL, op_numerics(CADRE_F32));
+    for (const char *id = op_numerics_all; *id; id += strcspn(id, " "), id += *id == ' ')
+        json_put_text_n(&o, NULL, id, strcspn(id, " "));
     json_close(&o, ']');
     put_ceilings(&o, d);
     json_put_text(&o, "demo_model", d->has_demo ? d->demo : NULL);
@@ -275,7 +275,7 @@ static void say_machine(const doctor *d) {
     say_pair("caches", "L1d %s, L2 %s, L3 %s", say_bytes((double)d->device->l1d, a),
              say_bytes((double)d->device->l2, b), say_bytes((double)d->device->l3, c));
     say_pair("memory", "%s available, huge pages %s", say_bytes((double)d->memory, a), d->huge);
-    say_pair("numerics", "%s %s", op_numerics(CADRE_BF16), op_numerics(CADRE_F32));
+    say_pair("numerics", "%s", op_numerics_all);
 }
 
 static void say_ceilings(const doctor *d) {

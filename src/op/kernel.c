@@ -53,6 +53,7 @@ const char *op_numerics(cadre_dtype dtype) {
                                       [CADRE_Q4] = "cpu-q4-block32"};
     return ids[dtype];
 }
+const char op_numerics_all[] = "cpu-bf16-pair cpu-f32-chain cpu-q8-block32 cpu-q4-block32";
 
 /* ---- knobs ---- */
 

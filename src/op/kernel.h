@@ -28,7 +28,8 @@ extern const op_kernel *const op_kernels[]; /* NULL ends it; best last within a 
 
 /* Best kernel of the family and type whose isa is at most `isa`; never NULL (ref serves everything). */
 const op_kernel *op_find(op_family family, cadre_dtype dtype, op_isa isa);
-const char *op_numerics(cadre_dtype dtype); /* "cpu-bf16-pair", "cpu-f32-chain" */
+const char *op_numerics(cadre_dtype dtype); /* "cpu-bf16-pair", "cpu-f32-chain", ... by the type of the experts */
+extern const char op_numerics_all[];        /* every id, with a space between */
 /* Defaults; then the nearest legal knobs for a kernel (halving the largest tile side until ok). */
 void op_knobs_default(op_family family, op_knobs *knobs);
 void op_knobs_fit(const op_kernel *kernel, op_knobs *knobs);
