@@ -1,37 +1,34 @@
 /* open.c: devices and models by the options of the command line. */
 #include "open.h"
 #include "op/kernel.h"
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- the demo model ---- */
 
+enum { PARENTS = 5 }; /* of the executable's folder: builds may lie some folders deep in the source tree */
+
 const char *open_demo_place(int i, char path[OPEN_PATH_MAX]) {
-    static const char *const beside[] = {"../share/cadre/demo", "../models/demo", "../../models/demo"};
+    static const char up[] = "../../../../../models/demo"; /* PARENTS times "../" */
+    static const char *const fixed[] = {CADRE_PREFIX "/share/cadre/demo", "models/demo"};
     char program[OPEN_PATH_MAX];
-    if (i < 0) return NULL;
-    if (i < 3) {
-        if (file_program_dir(program, sizeof program, NULL) || !file_join(path, OPEN_PATH_MAX, program, beside[i]))
-            path[0] = 0;
+    if (i < 0 || i > PARENTS + 2) return NULL;
+    if (i > PARENTS) {
+        snprintf(path, OPEN_PATH_MAX, "%s", fixed[i - PARENTS - 1]);
         return path;
     }
-    const char *fixed = i == 3 ? CADRE_PREFIX "/share/cadre/demo" : i == 4 ? "models/demo" : NULL;
-    if (fixed) snprintf(path, OPEN_PATH_MAX, "%s", fixed);
-    return fixed ? path : NULL;
-}
-
-/* The short form of a path that exists. */
-static void shorten(char path[OPEN_PATH_MAX]) {
-    char full[PATH_MAX];
-    if (realpath(path, full) && strlen(full) < OPEN_PATH_MAX) memcpy(path, full, strlen(full) + 1);
+    const char *beside = i ? up + 3 * (PARENTS - i) : "../share/cadre/demo";
+    if (file_program_dir(program, sizeof program, NULL) || !file_join(path, OPEN_PATH_MAX, program, beside))
+        path[0] = 0;
+    return path;
 }
 
 bool open_find_demo(char path[OPEN_PATH_MAX]) {
     char config[OPEN_PATH_MAX];
     for (int i = 0; open_demo_place(i, path); i++)
         if (*path && file_join(config, sizeof config, path, "config.json") && file_exists(config)) {
-            shorten(path);
+            char full[OPEN_PATH_MAX];
+            if (!file_canonical(path, full, sizeof full, NULL)) strcpy(path, file_short(full));
             return true;
         }
     return false;
@@ -40,7 +37,7 @@ bool open_find_demo(char path[OPEN_PATH_MAX]) {
 /* ---- device and model ---- */
 
 cadre_err open_device(const opts_common *o, cadre_device **out, cadre_fail *why) {
-    return cadre_device_open(&(cadre_device_options){o->device, o->threads}, out, why);
+    return cadre_device_open(&(cadre_device_options){o->device, o->threads, true}, out, why);
 }
 
 cadre_err open_model(cadre_device *device, const char *dir, const char *weights, cadre_model **out, cadre_fail *why) {

@@ -6,6 +6,9 @@
  * Rules that hold for every call:
  * - The result is a cadre_err, 0 (CADRE_OK) for success. Out-parameters are set only on success.
  * - `why` may be NULL; else it takes the code and one line that says what was found and what was expected.
+ * - A NULL that is not allowed gives CADRE_RANGE where the call returns a cadre_err; elsewhere pointers must be good.
+ * - A device, a model and a moe may be used from many threads at once; a session, a text and a workspace by one at a
+ * time. cadre_set and cadre_listen come first, before other threads.
  * - new/open make an object the caller must free/close; every other pointer handed out is borrowed from its object.
  * - The library never prints, exits or aborts. What a user should hear once goes to the cadre_listen() callback.
  * - Law L1: within one numerics id the same weights and tokens give the same bits whatever the batch, the thread count,
@@ -64,6 +67,7 @@ typedef struct cadre_device cadre_device;
 typedef struct cadre_device_options {
     const char *name; /* "cpu" (also NULL); other devices are refused with UNSUPPORTED */
     int threads;      /* 0: as many as this process may use (affinity and container quota) */
+    bool pin;         /* tie worker threads to CPUs, and move a caller to a CPU that none of them has */
 } cadre_device_options;
 cadre_err cadre_device_open(const cadre_device_options *options, cadre_device **out, cadre_fail *why);
 void cadre_device_close(cadre_device *device); /* NULL is fine. Close models and layers of the device first. */
@@ -135,14 +139,15 @@ void cadre_moe_explain(const cadre_moe *moe, int n, char *text, size_t size);
 /* ---- model ---- */
 typedef struct cadre_model cadre_model;
 typedef struct cadre_model_options {
-    const char *weights; /* NULL or "auto": the checkpoint's own type (f16 becomes f32); "bf16"; "f32" */
+    const char
+        *weights; /* NULL or "auto": the checkpoint's own type (f16 becomes f32); "bf16", "f32"; "q8", "q4": experts */
 } cadre_model_options;
 typedef struct cadre_model_info {
     const char *arch;     /* "qwen3_moe" */
     const char *numerics; /* numerics id, docs/numerics.md */
-    const char *weights;  /* "bf16", "f32" */
+    const char *weights;  /* of the experts: "bf16", "f32", "q8", "q4" */
     int vocab;            /* rows of the head */
-    int tokens;           /* ids the tokenizer knows; logits of others are -inf */
+    int tokens;           /* ids below this may be known to the tokenizer; logits of ids it does not know are -inf */
     int layers, d, f, e, k, max_context;
     size_t weight_bytes; /* packed, resident */
 } cadre_model_info;
@@ -203,7 +208,7 @@ int cadre_session_context(const cadre_session *session);
 cadre_err cadre_session_rewind(cadre_session *session, int slot, int length, cadre_fail *why);
 
 typedef struct cadre_sampling {
-    float temperature; /* 0: greedy (ties: lower id) */
+    float temperature; /* 0 (or denormal): greedy, ties to the lower id */
     int top_k;         /* 0: off */
     float top_p;       /* 0 or 1: off */
     uint64_t seed;

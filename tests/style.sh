@@ -17,7 +17,7 @@ only '\b(fopen|open|openat|mmap|rename)\(' src/base/file.c src/base/mem.c
 only '\bgetenv\(' cmd/opts.c
 only '\b(exit|abort|_exit)\(' 'cmd/*' src/base/err.c
 only '\b(printf|puts|putchar|fputs|fwrite|fprintf)\(' 'cmd/*' src/base/err.c
-only '\b(clock_gettime|gettimeofday|time)\(' src/base/clock.c src/base/pool.c
+only '\b(clock_gettime|gettimeofday|time)\(' src/base/clock.c
 only '\bpthread_create\(' src/base/pool.c
 only '\b(malloc|calloc|realloc|aligned_alloc|posix_memalign)\(' src/base/mem.c
 only '\b(expf?|logf?|sinf?|cosf?|powf?|rsqrtf?|tanhf?)\(' src/base/math.c

@@ -46,7 +46,7 @@ struct team {
 typedef struct worker {
     struct pool *pool;
     pthread_t thread;
-    int id, cpu; /* cpu -1: not pinned */
+    int id;
 } worker;
 
 struct pool {
@@ -68,24 +68,24 @@ static void pause_cpu(void) {
 #endif
 }
 
-/* ---- floating point mode: denormals are zero, docs/numerics.md ---- */
+/* ---- floating point mode: that of docs/numerics.md, whatever the caller's ---- */
 
-static uint64_t flush_denormals(void) {
+uint64_t pool_enter_mode(void) {
 #if defined __x86_64__
     unsigned mode = _mm_getcsr();
-    _mm_setcsr(mode | 0x8040); /* FTZ, DAZ */
+    _mm_setcsr(0x9fc0); /* FTZ, DAZ, round to nearest, no traps */
     return mode;
 #elif defined __aarch64__
     uint64_t mode;
     __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
-    __asm__ volatile("msr fpcr, %0" : : "r"(mode | (uint64_t)1 << 24)); /* FZ */
+    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)1 << 24)); /* FZ, round to nearest, no traps */
     return mode;
 #else
     return 0;
 #endif
 }
 
-static void restore_mode(uint64_t mode) {
+void pool_leave_mode(uint64_t mode) {
 #if defined __x86_64__
     _mm_setcsr((unsigned)mode);
 #elif defined __aarch64__
@@ -176,8 +176,7 @@ static void *work(void *arg) {
     pool *p = w->pool;
     team t = {&p->meet, w->id};
     uint32_t seen = 0;
-    if (w->cpu >= 0) pin(w->cpu);
-    flush_denormals();
+    pool_enter_mode();
     for (;;) {
         seen = next_run(p, seen);
         if (atomic_load_explicit(&p->quit, memory_order_relaxed)) return NULL;
@@ -201,7 +200,7 @@ static void move_caller(int cpu) {
 }
 
 void pool_run(pool *p, void (*fn)(void *ctx, team *t), void *ctx) {
-    uint64_t mode = flush_denormals();
+    uint64_t mode = pool_enter_mode();
     if (p->threads == 1 || atomic_exchange_explicit(&p->busy, true, memory_order_acquire)) {
         meet alone = {.size = 1};
         team t = {&alone, 0};
@@ -216,7 +215,7 @@ void pool_run(pool *p, void (*fn)(void *ctx, team *t), void *ctx) {
         team_barrier(&t);
         atomic_store_explicit(&p->busy, false, memory_order_release);
     }
-    restore_mode(mode);
+    pool_leave_mode(mode);
 }
 
 /* ---- making and ending ---- */
@@ -232,21 +231,25 @@ static int nth_cpu(const cpu_set_t *mask, int n) {
     return -1;
 }
 
-static void choose_cpus(pool *p) {
+/* More members than CPUs: spinning would keep the member that is waited for from running. */
+static int spins_of(int threads) {
     cpu_set_t mask;
-    bool known = !sched_getaffinity(0, sizeof mask, &mask);
-    int allowed = known ? CPU_COUNT(&mask) : THREADS_MOST;
-    bool tie = known && switch_get(SWITCH_PIN) && p->threads > 1 && p->threads <= allowed;
-    int first = tie ? nth_cpu(&mask, 0) : -1;
-    p->cpu = first;
-    for (int i = 1, cpu = first; i < p->threads; i++) {
-        if (tie) do
-                cpu = (cpu + 1) % CPU_SETSIZE;
-            while (!CPU_ISSET(cpu, &mask));
-        p->workers[i - 1].cpu = cpu;
+    int allowed = sched_getaffinity(0, sizeof mask, &mask) ? THREADS_MOST : CPU_COUNT(&mask);
+    return threads <= allowed ? 1 << 14 : 0;
+}
+
+void pool_pin(pool *p) {
+    cpu_set_t mask;
+    if (p->threads == 1 || sched_getaffinity(0, sizeof mask, &mask) || p->threads > CPU_COUNT(&mask)) return;
+    int cpu = p->cpu = nth_cpu(&mask, 0);
+    for (int i = 0; i < p->started; i++) {
+        do cpu = (cpu + 1) % CPU_SETSIZE;
+        while (!CPU_ISSET(cpu, &mask));
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        pthread_setaffinity_np(p->workers[i].thread, sizeof one, &one); /* a wish: a refusal costs speed alone */
     }
-    /* More members than CPUs: spinning would keep the member that is waited for from running. */
-    p->meet.spins = p->threads <= allowed ? 1 << 14 : 0;
 }
 
 static bool start(pool *p) {
@@ -274,7 +277,8 @@ cadre_err pool_new(int threads, pool **out, cadre_fail *why) {
     }
     p->threads = p->meet.size = threads;
     p->workers = workers;
-    choose_cpus(p);
+    p->cpu = -1;
+    p->meet.spins = spins_of(threads);
     if (!start(p)) {
         int got = p->started;
         pool_free(p);

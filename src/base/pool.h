@@ -4,9 +4,9 @@
  *   inside:  phase 1 work ... team_barrier(team); phase 2 work ... team_barrier(team); ...
  *
  * Members spin at barriers, and sleep between runs. If the pool is busy with another caller's run, the function runs in
- * the calling thread alone, as a team of one: law L1 makes the bits the same. Every member runs with denormals flushed
- * (FTZ and DAZ), as docs/numerics.md asks; the caller's mode is restored.
- * A pool does not live on in a forked child.
+ * the calling thread alone, as a team of one: law L1 makes the bits the same. Every member runs in the floating-point
+ * mode of docs/numerics.md (denormals flushed, nearest even, no traps); the caller's mode is restored. A pool does not
+ * live on in a forked child.
  */
 #ifndef CADRE_BASE_POOL_H
 #define CADRE_BASE_POOL_H
@@ -15,7 +15,14 @@
 typedef struct pool pool;
 typedef struct team team; /* one member's view of the running team */
 
-cadre_err pool_new(int threads, pool **out, cadre_fail *why); /* threads >= 1, pinned if switch pin is on */
+cadre_err pool_new(int threads, pool **out, cadre_fail *why); /* threads >= 1 */
+/* Ties each worker to a CPU of its own among those allowed, and from then on moves a caller that runs the pool to the
+ * one that is left (its own mask is put back at once). Nothing when there are more members than CPUs. Before any run.
+ */
+void pool_pin(pool *p);
+/* The mode of a run, for work outside one whose bits count. Leave gives the caller's back. */
+uint64_t pool_enter_mode(void);
+void pool_leave_mode(uint64_t mode);
 void pool_free(pool *p);
 int pool_threads(const pool *p);
 void pool_run(pool *p, void (*fn)(void *ctx, team *t), void *ctx);

@@ -156,6 +156,7 @@ cadre_err cadre_device_open(const cadre_device_options *options, cadre_device **
     cadre_device *d = mem_new(sizeof *d);
     if (!d) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for a device");
     cadre_err err = pool_new(threads, &d->threads, why);
+    if (!err && options && options->pin && switch_get(SWITCH_PIN)) pool_pin(d->threads);
     if (err) {
         mem_free(d);
         return err;

@@ -68,10 +68,9 @@ uint64_t pair_differences_avx512bf16(uint64_t cases, uint64_t seed) {
     for (uint64_t i = 0; i < cases; i += LANES) {
         inputs in;
         draw(&in, &r);
-        unsigned mode = _mm_getcsr();
-        _mm_setcsr(mode | 0x8040); /* FTZ, DAZ; vdpbf16ps itself ignores the mode */
+        uint64_t mode = pool_enter_mode(); /* vdpbf16ps itself ignores it */
         bad += (unsigned)__builtin_popcount(differ(&in));
-        _mm_setcsr(mode);
+        pool_leave_mode(mode);
     }
     return bad;
 }

@@ -101,6 +101,7 @@ static void attend(const cadre_session *s, team *t, const model_layer *layer, in
     const model_config *c = &m->config;
     const step *p = &s->step;
     int lo, hi;
+    if (team_id(t) == 0 && layer->q_norm) plan_use(&m->norm_plan, c->heads);
     team_split(t, p->n, 1, &lo, &hi);
     for (int i = lo; i < hi; i++) place_row(s, layer, l, i);
     for (int i = 0; team_id(t) == 0 && i < p->n; i++) p->attn[i] = row_keys(s, l, i);

@@ -130,23 +130,34 @@ static cadre_err need_tokenizer(const cadre_model *m, cadre_fail *why) {
     return cadre_fail_set(why, CADRE_UNSUPPORTED, "the model has no tokenizer.json: token ids only, no text");
 }
 
+/* *n on success, and when the ids did not fit. */
+static cadre_err give_count(cadre_err err, size_t count, size_t cap, size_t *n) {
+    if (!err || (err == CADRE_RANGE && count > cap)) *n = count;
+    return err;
+}
+
 cadre_err cadre_encode(const cadre_model *m, const char *text, size_t len, bool specials, int32_t *ids, size_t cap,
                        size_t *n, cadre_fail *why) {
+    if (!m || !text || !n || (!ids && cap))
+        return cadre_fail_set(why, CADRE_RANGE, "cadre_encode: an argument is NULL");
     cadre_err err = need_tokenizer(m, why);
-    if (err) return err;
-    *n = 0;
-    return tokenizer_encode(m->tokenizer, text, len, specials, specials, ids, cap, n, why);
+    size_t count = 0;
+    if (!err) err = tokenizer_encode(m->tokenizer, text, len, specials, specials, ids, cap, &count, why);
+    return give_count(err, count, cap, n);
 }
 
 cadre_err cadre_encode_chat(const cadre_model *m, const char *user, size_t len, bool first, int32_t *ids, size_t cap,
                             size_t *n, cadre_fail *why) {
+    if (!m || !user || !n || (!ids && cap))
+        return cadre_fail_set(why, CADRE_RANGE, "cadre_encode_chat: an argument is NULL");
     cadre_err err = need_tokenizer(m, why);
-    if (err) return err;
-    *n = 0;
-    return chat_encode(m->tokenizer, m->config.arch, user, len, first, ids, cap, n, why);
+    size_t count = 0;
+    if (!err) err = chat_encode(m->tokenizer, m->config.arch, user, len, first, ids, cap, &count, why);
+    return give_count(err, count, cap, n);
 }
 
 cadre_err cadre_text_new(const cadre_model *m, cadre_text **out, cadre_fail *why) {
+    if (!m || !out) return cadre_fail_set(why, CADRE_RANGE, "cadre_text_new: an argument is NULL");
     cadre_err err = need_tokenizer(m, why);
     if (err) return err;
     cadre_text *text = mem_new(sizeof *text);

@@ -5,6 +5,7 @@
  */
 #include "model/session.h"
 
+#include <float.h>
 #include <math.h>
 
 typedef struct ranking {
@@ -72,9 +73,13 @@ static int32_t draw(ranking *r, const cadre_sampling *o, double total, double un
         kept = i, total = sum;
     }
     double sum = 0.0, target = unit * total;
-    for (int i = 0; i < kept; i++)
-        if ((sum += weight(r, nth(r, i))) > target) return nth(r, i).id;
-    return nth(r, kept - 1).id; /* rounding left the target at the very end */
+    int32_t last = nth(r, 0).id; /* for a target that rounding left at the very end */
+    for (int i = 0; i < kept; i++) {
+        double w = weight(r, nth(r, i));
+        if ((sum += w) > target) return nth(r, i).id;
+        if (w > 0.0) last = nth(r, i).id;
+    }
+    return last;
 }
 
 static cadre_err check_sampling(const cadre_sampling *o, cadre_fail *why) {
@@ -86,18 +91,26 @@ static cadre_err check_sampling(const cadre_sampling *o, cadre_fail *why) {
     return CADRE_OK;
 }
 
+/* Greedy also when no candidate is finite, or the temperature is so small that dividing by it would flush. */
+static int32_t choose(cadre_session *s, const float *logits, const cadre_sampling *o, double unit) {
+    int vocab = s->model->config.vocab;
+    ranking r = {.heap = s->candidates, .temperature = o->temperature};
+    double total = o->temperature >= FLT_MIN ? rank(&r, logits, vocab) : 0.0;
+    bool greedy = r.n == 0 || !isfinite(r.best);
+    return greedy ? op_argmax(logits, vocab) : draw(&r, o, total, unit);
+}
+
 cadre_err cadre_session_sample(cadre_session *s, int i, const cadre_sampling *o, uint64_t sequence, uint64_t position,
                                int32_t *id, cadre_fail *why) {
+    if (!s || !o || !id) return cadre_fail_set(why, CADRE_RANGE, "cadre_session_sample: an argument is NULL");
     const float *logits = cadre_session_logits(s, i);
     if (!logits)
         return cadre_fail_set(why, CADRE_RANGE, "row %d has no logits, the last step has %d rows", i,
                               s->step.logit_rows);
     cadre_err err = check_sampling(o, why);
     if (err) return err;
-    int vocab = s->model->config.vocab;
-    ranking r = {.heap = s->candidates, .temperature = o->temperature};
-    double total = o->temperature > 0.0f ? rank(&r, logits, vocab) : 0.0;
-    bool greedy = r.n == 0 || !isfinite(r.best);
-    *id = greedy ? op_argmax(logits, vocab) : draw(&r, o, total, rand_unit(o->seed, sequence, position));
+    uint64_t mode = pool_enter_mode();
+    *id = choose(s, logits, o, rand_unit(o->seed, sequence, position));
+    pool_leave_mode(mode);
     return CADRE_OK;
 }

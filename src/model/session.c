@@ -45,6 +45,10 @@ static bool size_cache(cadre_session *s) {
 }
 
 /* ---- making ---- */
+static int least(int a, int b) {
+    return a < b ? a : b;
+}
+
 static cadre_err check_option(const char *name, int v, int high, cadre_fail *why) {
     if (v >= 1 && v <= high) return CADRE_OK;
     return cadre_fail_set(why, CADRE_RANGE, "session %s is %d, expected 1..%d", name, v, high);
@@ -57,9 +61,10 @@ static cadre_err read_options(cadre_session *s, const cadre_session_options *o, 
     s->context = o->context ? o->context : s->model->config.max_context;
     s->max_rows = o->max_rows ? o->max_rows : 512;
     s->max_logits = o->max_logits ? o->max_logits : s->slots > 64 ? s->slots : 64;
+    const model_config *c = &s->model->config;
     cadre_err err = check_option("slots", s->slots, 1 << 16, why);
     if (!err) err = check_option("context", s->context, s->model->config.max_context, why);
-    if (!err) err = check_option("max_rows", s->max_rows, 1 << 20, why);
+    if (!err) err = check_option("max_rows", s->max_rows, least(1 << 20, INT32_MAX / c->heads), why);
     if (!err) err = check_option("max_logits", s->max_logits, 1 << 20, why);
     return err;
 }
@@ -70,8 +75,8 @@ static void list_masked(cadre_session *s) {
         if (!tokenizer_knows(m->tokenizer, id)) s->masked[s->masked_count++] = id;
 }
 
-/* Takes all memory. Failure leaves what was taken for cadre_session_free. */
-static bool take_memory(cadre_session *s) {
+/* The small lists, and the sizes of the blocks. False when memory is out or a size overflows. */
+static bool take_lists(cadre_session *s) {
     const model_config *c = &s->model->config;
     s->mlp = mem_new_array((size_t)c->layers, sizeof(moe_layer *));
     s->length = mem_new_array((size_t)s->slots, sizeof *s->length);
@@ -83,6 +88,11 @@ static bool take_memory(cadre_session *s) {
     arena count = {0};
     if (!take_step(s, &count)) return false;
     s->block_bytes = count.used;
+    return true;
+}
+
+/* Failure leaves what was taken for cadre_session_free. */
+static bool take_blocks(cadre_session *s) {
     s->cache = mem_new_huge(s->cache_bytes);
     s->cos = mem_new_huge(s->table_bytes);
     s->sin = mem_new_huge(s->table_bytes);
@@ -92,6 +102,19 @@ static bool take_memory(cadre_session *s) {
     return take_step(s, &place);
 }
 
+static cadre_err take_memory(cadre_session *s, cadre_fail *why) {
+    if (!take_lists(s))
+        return cadre_fail_set(why, CADRE_NOMEM, "no memory for a session of %d slots, %d positions, %d rows", s->slots,
+                              s->context, s->max_rows);
+    double need = (double)cadre_session_bytes(s), have = (double)dev_memory_available();
+    if (need > have)
+        return cadre_fail_set(why, CADRE_NOMEM,
+                              "the session does not fit: needs %.1f MB (%d slots of %d positions), have %.1f MB",
+                              need / 1e6, s->slots, s->context, have / 1e6);
+    if (take_blocks(s)) return CADRE_OK;
+    return cadre_fail_set(why, CADRE_NOMEM, "no memory for a session of %.1f MB", need / 1e6);
+}
+
 cadre_err cadre_session_new(cadre_model *model, const cadre_session_options *options, cadre_session **out,
                             cadre_fail *why) {
     if (!model || !out) return cadre_fail_set(why, CADRE_RANGE, "cadre_session_new: an argument is NULL");
@@ -99,10 +122,7 @@ cadre_err cadre_session_new(cadre_model *model, const cadre_session_options *opt
     if (!s) return cadre_fail_set(why, CADRE_NOMEM, "no memory for a session");
     s->model = model;
     cadre_err err = read_options(s, options, why);
-    if (!err && !take_memory(s))
-        err = cadre_fail_set(why, CADRE_NOMEM,
-                             "no memory for a session of %d x %d positions (cache %zu bytes, scratch %zu bytes)",
-                             s->slots, s->context, s->cache_bytes, s->block_bytes);
+    if (!err) err = take_memory(s, why);
     if (err) {
         cadre_session_free(s);
         return err;
@@ -137,6 +157,7 @@ static cadre_err check_chunk(const cadre_session *s, const cadre_chunk *c, cadre
     if (c->n > s->context - s->length[c->slot])
         return cadre_fail_set(why, CADRE_RANGE, "slot %d: context full (%d of %d positions used, %d more asked)",
                               c->slot, s->length[c->slot], s->context, c->n);
+    if (!c->ids) return cadre_fail_set(why, CADRE_RANGE, "slot %d: its ids are NULL", c->slot);
     for (int i = 0; i < c->n; i++)
         if (c->ids[i] < 0 || c->ids[i] >= s->model->config.vocab)
             return cadre_fail_set(why, CADRE_RANGE, "slot %d: token id %d, expected 0..%d", c->slot, (int)c->ids[i],
@@ -177,6 +198,8 @@ static void place_chunk(cadre_session *s, const cadre_chunk *c) {
 }
 
 cadre_err cadre_session_step(cadre_session *s, const cadre_chunk *chunks, int count, cadre_fail *why) {
+    if (!s || count < 0 || (count > 0 && !chunks))
+        return cadre_fail_set(why, CADRE_RANGE, "cadre_session_step: %d chunks, or an argument is NULL", count);
     cadre_err err = check_step(s, chunks, count, why);
     if (err) return err;
     s->step.n = s->step.logit_rows = 0;

@@ -12,6 +12,7 @@ struct cadre_moe {
 };
 
 struct cadre_moe_workspace {
+    const cadre_moe *owner;
     void *block;
     moe_scratch scratch;
 };
@@ -54,11 +55,31 @@ static cadre_err check_desc(const cadre_moe_desc *d, cadre_fail *why) {
     return check_gating(d, why);
 }
 
+/* An absent tensor passes; a present one must be of a type that weights come in. */
+static cadre_err check_source(const char *name, cadre_tensor t, cadre_fail *why) {
+    if (!t.data || t.dtype == CADRE_F32 || t.dtype == CADRE_BF16 || t.dtype == CADRE_F16) return CADRE_OK;
+    return cadre_fail_set(why, CADRE_UNSUPPORTED, "moe weights: dtype of %s is %d, expected f32, bf16 or f16", name,
+                          (int)t.dtype);
+}
+
 static cadre_err check_list(const char *name, const cadre_tensor *list, int e, cadre_fail *why) {
     if (!list) return cadre_fail_set(why, CADRE_RANGE, "moe weights have no %s", name);
-    for (int i = 0; i < e; i++)
+    for (int i = 0; i < e; i++) {
         if (!list[i].data) return cadre_fail_set(why, CADRE_RANGE, "moe weights: %s of expert %d is missing", name, i);
+        cadre_err err = check_source(name, list[i], why);
+        if (err) return err;
+    }
     return CADRE_OK;
+}
+
+static cadre_err check_sources(const cadre_moe_weights *w, cadre_fail *why) {
+    const cadre_tensor list[] = {w->router,    w->bias,        w->shared_gate,
+                                 w->shared_up, w->shared_down, w->shared_expert_gate};
+    static const char *const names[] = {"router",    "bias",        "shared gate",
+                                        "shared up", "shared down", "shared expert gate"};
+    cadre_err err = CADRE_OK;
+    for (size_t i = 0; i < sizeof list / sizeof *list && !err; i++) err = check_source(names[i], list[i], why);
+    return err;
 }
 
 static cadre_err check_weights(const cadre_moe_desc *d, const cadre_moe_weights *w, cadre_fail *why) {
@@ -69,6 +90,7 @@ static cadre_err check_weights(const cadre_moe_desc *d, const cadre_moe_weights 
     cadre_err err = gated ? check_list("gate", w->gate, d->e, why) : CADRE_OK;
     if (!err) err = check_list("up", w->up, d->e, why);
     if (!err) err = check_list("down", w->down, d->e, why);
+    if (!err) err = check_sources(w, why);
     if (!err && d->shared_f && (!w->shared_up.data || !w->shared_down.data || (gated && !w->shared_gate.data)))
         err = cadre_fail_set(why, CADRE_RANGE, "moe weights of the shared expert are missing");
     return err;
@@ -116,6 +138,7 @@ size_t cadre_moe_workspace_bytes(const cadre_moe *moe) {
 }
 
 cadre_err cadre_moe_workspace_new(const cadre_moe *moe, cadre_moe_workspace **out, cadre_fail *why) {
+    if (!moe || !out) return cadre_fail_set(why, CADRE_RANGE, "cadre_moe_workspace_new: an argument is NULL");
     cadre_moe_workspace *w = mem_new(sizeof *w);
     if (w) w->block = mem_new(moe->workspace_bytes);
     if (!w || !w->block) {
@@ -123,6 +146,7 @@ cadre_err cadre_moe_workspace_new(const cadre_moe *moe, cadre_moe_workspace **ou
         return cadre_fail_set(why, CADRE_NOMEM, "no memory for a workspace of %zu bytes", moe->workspace_bytes);
     }
     arena a = {.base = w->block, .size = moe->workspace_bytes};
+    w->owner = moe;
     place(moe, &w->scratch, &a);
     *out = w;
     return CADRE_OK;
@@ -147,34 +171,49 @@ typedef struct run_job {
 static void run_member(void *ctx, team *t) {
     const run_job *j = ctx;
     moe_layer *m = &j->moe->layer;
-    int d = m->desc.d;
-    if (j->route) moe_route_team(m, t, j->s, j->n, j->x, (size_t)d);
-    if (!j->experts) return;
-    moe_experts_team(m, t, j->s, j->n, j->x, (size_t)d, NULL, 0, j->out, (size_t)d, false);
+    size_t d = (size_t)m->desc.d;
+    if (j->route) moe_route_team(m, t, j->s, j->n, j->x, d);
+    if (j->experts) moe_experts_team(m, t, j->s, j->n, j->x, d, NULL, 0, j->out, d, false);
 }
 
-static cadre_err run(cadre_moe *moe, cadre_moe_workspace *w, run_job job, cadre_fail *why) {
-    if (job.n < 0 || job.n > moe->layer.desc.max_tokens)
-        return cadre_fail_set(why, CADRE_RANGE, "n is %d, expected 0..%d", job.n, moe->layer.desc.max_tokens);
-    if (job.n == 0) return CADRE_OK;
-    if (switch_get(SWITCH_POISON)) {
-        arena a = {.base = w->block, .used = moe->workspace_bytes, .size = moe->workspace_bytes};
-        if (job.route) arena_poison(&a);
-    }
-    pool_run(moe->device->threads, run_member, &job);
+/* What every run checks first. */
+static cadre_err check_run(const cadre_moe *moe, const cadre_moe_workspace *w, int n, cadre_fail *why) {
+    if (!moe || !w) return cadre_fail_set(why, CADRE_RANGE, "the layer or its workspace is NULL");
+    if (w->owner != moe) return cadre_fail_set(why, CADRE_RANGE, "the workspace is another layer's");
+    if (n < 0 || n > moe->layer.desc.max_tokens)
+        return cadre_fail_set(why, CADRE_RANGE, "n is %d, expected 0..%d", n, moe->layer.desc.max_tokens);
     return CADRE_OK;
+}
+
+static cadre_err null_rows(cadre_fail *why) {
+    return cadre_fail_set(why, CADRE_RANGE, "input or output rows are NULL");
+}
+
+static void run(cadre_moe_workspace *w, run_job job) {
+    if (job.n == 0) return;
+    if (switch_get(SWITCH_POISON) && job.route) {
+        size_t bytes = job.moe->workspace_bytes;
+        arena_poison(&(arena){.base = w->block, .used = bytes, .size = bytes});
+    }
+    pool_run(job.moe->device->threads, run_member, &job);
 }
 
 cadre_err cadre_moe_run(cadre_moe *moe, cadre_moe_workspace *workspace, int n, const float *x, float *out,
                         cadre_fail *why) {
-    return run(moe, workspace, (run_job){moe, &workspace->scratch, n, x, out, true, true}, why);
+    cadre_err err = check_run(moe, workspace, n, why);
+    if (err) return err;
+    if (n > 0 && (!x || !out)) return null_rows(why);
+    run(workspace, (run_job){moe, &workspace->scratch, n, x, out, true, true});
+    return CADRE_OK;
 }
 
 cadre_err cadre_moe_route(cadre_moe *moe, cadre_moe_workspace *workspace, int n, const float *x, int32_t *ids,
                           float *weights, cadre_fail *why) {
+    cadre_err err = check_run(moe, workspace, n, why);
+    if (err || n == 0) return err;
+    if (!x || !ids || !weights) return null_rows(why);
     const moe_scratch *s = &workspace->scratch;
-    cadre_err err = run(moe, workspace, (run_job){moe, &workspace->scratch, n, x, NULL, true, false}, why);
-    if (err) return err;
+    run(workspace, (run_job){moe, &workspace->scratch, n, x, NULL, true, false});
     size_t pairs = (size_t)n * (size_t)moe->layer.desc.k;
     memcpy(ids, s->ids, pairs * sizeof *ids);
     memcpy(weights, s->weights, pairs * sizeof *weights);
@@ -183,16 +222,18 @@ cadre_err cadre_moe_route(cadre_moe *moe, cadre_moe_workspace *workspace, int n,
 
 cadre_err cadre_moe_experts(cadre_moe *moe, cadre_moe_workspace *workspace, int n, const float *x, const int32_t *ids,
                             const float *weights, float *out, cadre_fail *why) {
-    const cadre_moe_desc *d = &moe->layer.desc;
-    if (n < 0 || n > d->max_tokens)
-        return cadre_fail_set(why, CADRE_RANGE, "n is %d, expected 0..%d", n, d->max_tokens);
-    for (int p = 0; p < n * d->k; p++)
-        if (ids[p] < -1 || ids[p] >= d->e)
-            return cadre_fail_set(why, CADRE_RANGE, "expert id of token %d, slot %d is %d, expected -1..%d", p / d->k,
-                                  p % d->k, (int)ids[p], d->e - 1);
-    memcpy(workspace->scratch.ids, ids, (size_t)(n * d->k) * sizeof *ids);
-    memcpy(workspace->scratch.weights, weights, (size_t)(n * d->k) * sizeof *weights);
-    return run(moe, workspace, (run_job){moe, &workspace->scratch, n, x, out, false, true}, why);
+    cadre_err err = check_run(moe, workspace, n, why);
+    if (err || n == 0) return err;
+    if (!x || !ids || !weights || !out) return null_rows(why);
+    int k = moe->layer.desc.k, e = moe->layer.desc.e;
+    for (int p = 0; p < n * k; p++)
+        if (ids[p] < -1 || ids[p] >= e)
+            return cadre_fail_set(why, CADRE_RANGE, "expert id of token %d, slot %d is %d, expected -1..%d", p / k,
+                                  p % k, (int)ids[p], e - 1);
+    memcpy(workspace->scratch.ids, ids, (size_t)(n * k) * sizeof *ids);
+    memcpy(workspace->scratch.weights, weights, (size_t)(n * k) * sizeof *weights);
+    run(workspace, (run_job){moe, &workspace->scratch, n, x, out, false, true});
+    return CADRE_OK;
 }
 
 /* ---- explaining ---- */

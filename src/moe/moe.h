@@ -62,8 +62,6 @@ size_t moe_layer_weight_bytes(const moe_layer *m);
 /* Scratch for one run at a time, sized for the largest of several layers. Nothing in it outlives a run. Place it with
  * an arena: moe_scratch_take on a counting arena tells the size, on a real one it places. */
 typedef struct moe_scratch {
-    int max_tokens;
-    int members;         /* of the team it is sized for */
     void *x;             /* [n][op_stride] rows rounded to the layer's type, for callers that hold fp32 only */
     float *logits;       /* [n][e] */
     float *route;        /* [members][2 * e] */
@@ -74,7 +72,7 @@ typedef struct moe_scratch {
     int32_t *active;     /* [e]: experts that have rows; active_count of them */
     int active_count;
     void *h;      /* [n * k][ldh] */
-    float *slots; /* [members][n * k][16 * columns] */
+    float *slots; /* [members][n * k][16 * columns], columns: the most that a plan takes */
     size_t slots_stride;
 } moe_scratch;
 void moe_scratch_take(moe_scratch *s, arena *a, const moe_layer *const *layers, int count, int max_tokens, int members);

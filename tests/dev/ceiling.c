@@ -34,7 +34,7 @@ static void reads(void **state) {
 static void figures(void **state) {
     (void)state;
     cadre_device *d = NULL;
-    assert_int_equal(cadre_device_open(&(cadre_device_options){"cpu", 0}, &d, NULL), CADRE_OK);
+    assert_int_equal(cadre_device_open(&(cadre_device_options){"cpu", 0, false}, &d, NULL), CADRE_OK);
     dev_ceiling c = {0};
     cadre_fail why;
     assert_int_equal(dev_measure(d, 32 << 20, 3, &c, &why), CADRE_OK);

@@ -21,7 +21,7 @@ static void hear(void *ctx, const char *line) {
 static cadre_device *open_device(int threads) {
     cadre_device *d = NULL;
     cadre_fail why = {0};
-    cadre_err err = cadre_device_open(&(cadre_device_options){"cpu", threads}, &d, &why);
+    cadre_err err = cadre_device_open(&(cadre_device_options){"cpu", threads, false}, &d, &why);
     if (err) print_error("%s\n", why.text);
     assert_int_equal(err, CADRE_OK);
     return d;
@@ -48,12 +48,12 @@ static void refusals(void **state) {
     (void)state;
     cadre_device *d = NULL;
     cadre_fail why;
-    assert_int_equal(cadre_device_open(&(cadre_device_options){"cuda:0", 0}, &d, &why), CADRE_UNSUPPORTED);
+    assert_int_equal(cadre_device_open(&(cadre_device_options){"cuda:0", 0, false}, &d, &why), CADRE_UNSUPPORTED);
     assert_string_equal(why.text, "device 'cuda:0' is not known, expected cpu");
-    assert_int_equal(cadre_device_open(&(cadre_device_options){"cpu", -1}, &d, &why), CADRE_RANGE);
+    assert_int_equal(cadre_device_open(&(cadre_device_options){"cpu", -1, false}, &d, &why), CADRE_RANGE);
     for (int n = 0; n < 3; n++) {
         mem_fail_after(n);
-        assert_int_equal(cadre_device_open(&(cadre_device_options){"cpu", 2}, &d, &why), CADRE_NOMEM);
+        assert_int_equal(cadre_device_open(&(cadre_device_options){"cpu", 2, false}, &d, &why), CADRE_NOMEM);
         mem_fail_after(-1);
     }
     assert_null(d);

@@ -80,6 +80,54 @@ static void bad_descriptions_are_refused(void **state) {
     free(l);
 }
 
+/* Sources are f32, bf16 or f16: a quantized type is one of packing only. */
+static void bad_sources_are_refused(void **state) {
+    (void)state;
+    random_layer *l = layer_new();
+    cadre_device *device = open_device(1);
+    cadre_moe *moe = NULL;
+    cadre_tensor *const each[] = {&l->w.router, &l->g[3], &l->u[0], &l->d[E - 1]};
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        each[i]->dtype = i % 2 ? CADRE_Q8 : (cadre_dtype)77;
+        assert_int_equal(cadre_moe_new(device, &l->desc, &l->w, &moe, NULL), CADRE_UNSUPPORTED);
+        each[i]->dtype = CADRE_F32;
+    }
+    l->w.bias = (cadre_tensor){l->x, CADRE_Q4};
+    assert_int_equal(cadre_moe_new(device, &l->desc, &l->w, &moe, NULL), CADRE_UNSUPPORTED);
+    cadre_device_close(device);
+    free(l);
+}
+
+/* A workspace belongs to its layer; NULLs are said, not followed. */
+static void wrong_arguments_are_refused(void **state) {
+    (void)state;
+    random_layer *l = layer_new();
+    cadre_device *device = open_device(1);
+    cadre_moe *big, *small;
+    cadre_moe_workspace *ws;
+    must(cadre_moe_new(device, &l->desc, &l->w, &big, fail_out));
+    l->desc.max_tokens = 1;
+    must(cadre_moe_new(device, &l->desc, &l->w, &small, fail_out));
+    must(cadre_moe_workspace_new(small, &ws, fail_out));
+    float out[N * D], weights[N * K];
+    int32_t ids[N * K];
+    assert_int_equal(cadre_moe_run(big, ws, N, l->x, out, NULL), CADRE_RANGE);
+    assert_int_equal(cadre_moe_run(small, NULL, 1, l->x, out, NULL), CADRE_RANGE);
+    assert_int_equal(cadre_moe_run(NULL, ws, 1, l->x, out, NULL), CADRE_RANGE);
+    assert_int_equal(cadre_moe_run(small, ws, 1, NULL, out, NULL), CADRE_RANGE);
+    assert_int_equal(cadre_moe_run(small, ws, 1, l->x, NULL, NULL), CADRE_RANGE);
+    assert_int_equal(cadre_moe_route(small, ws, 1, l->x, NULL, weights, NULL), CADRE_RANGE);
+    assert_int_equal(cadre_moe_route(small, ws, 1, l->x, ids, NULL, NULL), CADRE_RANGE);
+    assert_int_equal(cadre_moe_experts(small, ws, 1, l->x, NULL, weights, out, NULL), CADRE_RANGE);
+    assert_int_equal(cadre_moe_workspace_new(NULL, &ws, NULL), CADRE_RANGE);
+    assert_int_equal(cadre_moe_new(NULL, &l->desc, &l->w, &big, NULL), CADRE_RANGE);
+    cadre_moe_workspace_free(ws);
+    cadre_moe_free(small);
+    cadre_moe_free(big);
+    cadre_device_close(device);
+    free(l);
+}
+
 static void bad_runs_are_refused(void **state) {
     (void)state;
     random_layer *l = layer_new();
@@ -223,6 +271,8 @@ static void explains_itself(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bad_descriptions_are_refused),
                                        cmocka_unit_test(bad_runs_are_refused),
+                                       cmocka_unit_test(bad_sources_are_refused),
+                                       cmocka_unit_test(wrong_arguments_are_refused),
                                        cmocka_unit_test(empty_slots_add_nothing),
                                        cmocka_unit_test(many_callers_at_once),
                                        cmocka_unit_test(every_failed_allocation_is_an_error),
