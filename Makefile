@@ -1,5 +1,7 @@
-# make build | demo | check | bench | install | format | fuzz | clean.  BUILD=dir and CC=clang choose another build.
-CC      ?= gcc
+# make build | demo | check | test | install | format | lint | fuzz | clean.  BUILD=dir and CC=clang choose another build.
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
 BUILD   ?= build
 PREFIX  ?= /usr/local
 CFLAGS  ?= -O3 -g
@@ -37,30 +39,38 @@ $(BUILD)/%.o: %.c
 	$(call say,CC)
 	$(Q)$(CC) $(ALL) $(CFLAGS) $(ISA) -MMD -MP -c $< -o $@
 
-$(BUILD)/libcadre.a: $(OBJ)
+# Everything, for the command and the tests; and what programs link, where only cadre_* can be seen.
+$(BUILD)/internal.a: $(OBJ)
 	@rm -f $@
 	$(call say,AR)
 	$(Q)ar rcs $@ $(OBJ)
 
-$(BUILD)/cadre: $(CMDOBJ) $(BUILD)/libcadre.a
+$(BUILD)/libcadre.a: $(BUILD)/internal.a
+	@rm -f $@
+	$(call say,AR)
+	$(Q)ld -r --whole-archive $< -o $(BUILD)/cadre.o
+	$(Q)objcopy -w -G 'cadre_*' $(BUILD)/cadre.o
+	$(Q)ar rcs $@ $(BUILD)/cadre.o
+
+$(BUILD)/cadre: $(CMDOBJ) $(BUILD)/internal.a
 	$(call say,LD)
-	$(Q)$(CC) $(CMDOBJ) $(BUILD)/libcadre.a $(LIBS) -o $@
+	$(Q)$(CC) $(CMDOBJ) $(BUILD)/internal.a $(LIBS) -o $@
 
 # Tests see internals, and run with assertions on when the build defines CADRE_CHECKS.
-$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libcadre.a
+$(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/internal.a
 	$(call say,LD)
-	$(Q)$(CC) $< $(BUILD)/libcadre.a -lcmocka $(LIBS) -ldl -o $@
+	$(Q)$(CC) $< $(BUILD)/internal.a -lcmocka $(LIBS) -ldl -o $@
 
-$(BUILD)/fuzz/%: tests/fuzz/%.c $(BUILD)/libcadre.a
+$(BUILD)/fuzz/%: tests/fuzz/%.c $(BUILD)/internal.a
 	@mkdir -p $(@D)
 	$(call say,FUZZ)
-	$(Q)$(CC) $(ALL) $(CFLAGS) -fsanitize=fuzzer $< $(BUILD)/libcadre.a $(LIBS) -o $@
+	$(Q)$(CC) $(ALL) $(CFLAGS) -fsanitize=fuzzer $< $(BUILD)/internal.a $(LIBS) -o $@
 
 # Every corpus file through its fuzz target, without a fuzzer.
-$(BUILD)/fuzz-replay/%: tests/fuzz/%.c $(BUILD)/libcadre.a
+$(BUILD)/fuzz-replay/%: tests/fuzz/%.c $(BUILD)/internal.a
 	@mkdir -p $(@D)
 	$(call say,FUZZ)
-	$(Q)$(CC) $(ALL) $(CFLAGS) -DFUZZ_REPLAY $< $(BUILD)/libcadre.a $(LIBS) -o $@
+	$(Q)$(CC) $(ALL) $(CFLAGS) -DFUZZ_REPLAY $< $(BUILD)/internal.a $(LIBS) -o $@
 fuzz-replay: $(FUZZ:tests/fuzz/%.c=$(BUILD)/fuzz-replay/%)
 	@sh tests/fuzz/run.sh $(BUILD)
 # The fuzzers themselves: make fuzz CC=clang SANITIZE=-fsanitize=address,undefined BUILD=build/fuzzers
@@ -74,6 +84,7 @@ setup:
 	@sh tools/setup.sh
 
 demo: setup
+	@test -x $(BUILD)/cadre || echo "building, about a minute ..."
 	@$(MAKE) --no-print-directory -j$$(nproc) build >/dev/null
 	$(BUILD)/cadre run --seed 5 -n 120 --stats
 

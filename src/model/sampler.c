@@ -10,8 +10,8 @@
 
 typedef struct ranking {
     sample_candidate *heap; /* [left] a heap, then [n - left] popped ones in rising order */
+    const float *weights;   /* by id */
     int n, left;
-    float best, temperature;
 } ranking;
 
 static bool before(sample_candidate a, sample_candidate b) {
@@ -42,17 +42,19 @@ static sample_candidate nth(ranking *r, int i) {
 }
 
 static double weight(const ranking *r, sample_candidate c) {
-    return op_exp((c.logit - r->best) / r->temperature);
+    return r->weights[c.id];
 }
 
 /* Candidates are finite logits: NaN and masked ids are left out. Returns their whole weight, summed by rising id. */
-static double rank(ranking *r, const float *logits, int vocab) {
+static double rank(cadre_session *s, ranking *r, const float *logits, float best, float temperature) {
     double total = 0.0;
-    r->best = logits[op_argmax(logits, vocab)];
+    int vocab = s->model->config.vocab;
+    for (int id = 0; id < vocab; id++) s->weights[id] = (logits[id] - best) / temperature;
+    op_exp_many(s->model->device->isa >= OP_ISA_AVX2, s->weights, vocab);
     for (int id = 0; id < vocab; id++)
         if (isfinite(logits[id])) {
             r->heap[r->n++] = (sample_candidate){logits[id], id};
-            total += weight(r, r->heap[r->n - 1]);
+            total += (double)s->weights[id];
         }
     r->left = r->n;
     for (int i = r->n / 2 - 1; i >= 0; i--) sift(r->heap, r->n, i);
@@ -91,13 +93,13 @@ static cadre_err check_sampling(const cadre_sampling *o, cadre_fail *why) {
     return CADRE_OK;
 }
 
-/* Greedy also when no candidate is finite, or the temperature is so small that dividing by it would flush. */
+/* Greedy also when the best is not finite, or the temperature is so small that dividing by it would flush. */
 static int32_t choose(cadre_session *s, const float *logits, const cadre_sampling *o, double unit) {
-    int vocab = s->model->config.vocab;
-    ranking r = {.heap = s->candidates, .temperature = o->temperature};
-    double total = o->temperature >= FLT_MIN ? rank(&r, logits, vocab) : 0.0;
-    bool greedy = r.n == 0 || !isfinite(r.best);
-    return greedy ? op_argmax(logits, vocab) : draw(&r, o, total, unit);
+    int best = op_argmax(logits, s->model->config.vocab);
+    if (!(o->temperature >= FLT_MIN) || !isfinite(logits[best])) return best;
+    ranking r = {.heap = s->candidates, .weights = s->weights};
+    double total = rank(s, &r, logits, logits[best], o->temperature);
+    return draw(&r, o, total, unit);
 }
 
 cadre_err cadre_session_sample(cadre_session *s, int i, const cadre_sampling *o, uint64_t sequence, uint64_t position,

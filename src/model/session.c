@@ -83,7 +83,9 @@ static bool take_lists(cadre_session *s) {
     s->seen = mem_new_array((size_t)s->slots, sizeof *s->seen);
     s->masked = mem_new_array((size_t)c->vocab, sizeof *s->masked);
     s->candidates = mem_new_array((size_t)c->vocab, sizeof *s->candidates);
-    if (!s->mlp || !s->length || !s->seen || !s->masked || !s->candidates || !size_cache(s)) return false;
+    s->weights = mem_new_array((size_t)c->vocab, sizeof *s->weights);
+    if (!s->mlp || !s->length || !s->seen || !s->masked || !s->candidates || !s->weights || !size_cache(s))
+        return false;
     for (int l = 0; l < c->layers; l++) s->mlp[l] = &s->model->layer[l].mlp;
     arena count = {0};
     if (!take_step(s, &count)) return false;
@@ -144,6 +146,7 @@ void cadre_session_free(cadre_session *s) {
     mem_free(s->seen);
     mem_free(s->masked);
     mem_free(s->candidates);
+    mem_free(s->weights);
     mem_free(s);
 }
 

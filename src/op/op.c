@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "op/cpu/exp.h"
 #include "op/exp.h"
 
 static uint32_t bits_of(float v) {
@@ -71,6 +72,17 @@ float op_exp(float x) {
     p = fmaf(p, r, EXP_C1);
     p = fmaf(p, r, EXP_C0);
     return p * float_of((uint32_t)((int)n + 127) << 23); /* n is -126..127: 2^n and the product are normal */
+}
+
+void op_exp_many(bool vectors, float *v, int n) {
+#ifdef __x86_64__
+    if (vectors) {
+        exp_many_avx2(v, n);
+        return;
+    }
+#endif
+    (void)vectors;
+    for (int i = 0; i < n; i++) v[i] = op_exp(v[i]);
 }
 
 float op_sigmoid(float x) {

@@ -80,6 +80,8 @@ float op_from_f16(uint16_t v);
 
 /* ---- scalar functions of the id, shared by ref and by scalar code on the token path ---- */
 float op_exp(float x); /* docs/numerics.md gives the polynomial; kernels compute the same bits 16 at a time */
+/* v[i] = op_exp(v[i]), the same bits; vectors: the CPU has AVX2 and FMA and they may be used. */
+void op_exp_many(bool vectors, float *v, int n);
 float op_sigmoid(float x);
 float op_silu(float x);
 
