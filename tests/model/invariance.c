@@ -1,5 +1,7 @@
 /* Law L1 on small models: the same bits however they are computed. One sequence of 150 tokens (past the first attention
- * split) is fed in chunks, alone or beside others, and then decodes; the digest covers the logits of every position. */
+ * split) is fed in chunks, alone or beside others, and then decodes; the digest covers the logits of every position.
+ * tests/golden/logits.txt has the digest per numerics id, so that compilers and releases are compared too. What cannot
+ * run here is said in a line that begins with "skipped:". */
 #include "model/model.h"
 #include "op/kernel.h"
 #include "test.h"
@@ -37,15 +39,32 @@ static void step(cadre_session *s, const int32_t *ids, int n, int others, sha256
     for (int i = 0; i < n; i++) sha256_add(digest, cadre_session_logits(s, i), vocab * sizeof(float));
 }
 
-static void digest_of(const char *name, const way *w, char hex[65]) {
+/* "isa=NAME" where the CPU has no such kernels would run the ones below them. Says so, once per name. */
+static bool isa_runs(const char *set) {
+    static bool said[OP_ISA_COUNT];
+    if (!set) return true;
+    set_switch(set);
+    cadre_device *device = open_device(1);
+    int isa = device->isa, asked = 0;
+    cadre_device_close(device);
+    set_switch("isa=9");
+    while (asked < OP_ISA_COUNT && strcmp(set + strlen("isa="), op_isa_names[asked])) asked++;
+    assert_in_range(asked, 0, OP_ISA_COUNT - 1);
+    if (isa != asked && !said[asked]) printf("skipped: %s: the best that runs here is %s\n", set, op_isa_names[isa]);
+    if (isa != asked) said[asked] = true;
+    return isa == asked;
+}
+
+/* name: "MODEL" or "MODEL WEIGHTS"; the model named demo is the one that comes with cadre. Returns the numerics id. */
+static const char *digest_of(const char *name, const way *w, char hex[65]) {
     if (w->set) set_switch(w->set);
     cadre_device *device = open_device(w->threads);
     cadre_model *model;
     cadre_session *s;
     cadre_model_info info;
-    char dir[128]; /* "model weights" */
-    const char *weights = strchr(name, ' ');
-    snprintf(dir, sizeof dir, "tests/golden/models/%.*s", (int)strcspn(name, " "), name);
+    char dir[128];
+    const char *weights = strchr(name, ' '), *root = strncmp(name, "demo", 4) ? "tests/golden/models" : "models";
+    snprintf(dir, sizeof dir, "%s/%.*s", root, (int)strcspn(name, " "), name);
     must(cadre_model_open(device, dir, &(cadre_model_options){weights ? weights + 1 : NULL}, &model, fail_out));
     cadre_model_get_info(model, &info);
     must(cadre_session_new(model, &(cadre_session_options){.slots = OTHERS + 1, .context = 160, .max_logits = 256}, &s,
@@ -67,6 +86,7 @@ static void digest_of(const char *name, const way *w, char hex[65]) {
     cadre_session_free(s);
     cadre_model_close(model);
     cadre_device_close(device);
+    return info.numerics;
 }
 
 static const way ways[] = {
@@ -102,6 +122,7 @@ static void every_way_gives_the_same_bits(void **state) {
         digest_of(models[m], &base, want);
         set_switch("isa=9");
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+            if (!isa_runs(ways[i].set)) continue;
             digest_of(models[m], &ways[i], got);
             set_switch("isa=9");
             if (strcmp(want, got)) fail_msg("%s: %s differs", models[m], ways[i].name);
@@ -109,43 +130,110 @@ static void every_way_gives_the_same_bits(void **state) {
     }
 }
 
+/* One kernel set's families at the models' shape, with the switches in force. */
+static bool knobs_legal(op_family family, cadre_fail *why) {
+    cadre_device *device = open_device(1);
+    plan p;
+    plan_key key = {.family = family,
+                    .dtype = family == OP_NORM ? CADRE_F32 : CADRE_BF16,
+                    .d = 64,
+                    .f = 64,
+                    .e = 8,
+                    .k = 2,
+                    .role = ""};
+    cadre_err err = plan_make(device, &key, &p, why);
+    cadre_device_close(device);
+    return !err;
+}
+
+/* One knob at each of its values that the kernels of this set can have; returns how many ran. */
+static int try_knob(const char *mask, op_family family, const op_knob_def *def, const char *want) {
+    char got[65], text[64];
+    int ran = 0;
+    for (int v = def->low; v <= def->high; v *= 2) {
+        way w = {text, mask, 2, 64, 2};
+        cadre_fail why = {0};
+        snprintf(text, sizeof text, "%s.%s=%d", op_families[family].name, def->name, v);
+        set_switch(text);
+        set_switch(mask);
+        bool legal = knobs_legal(family, &why);
+        if (legal) digest_of(models[0], &w, got), ran++;
+        snprintf(text, sizeof text, "%s.%s=0", op_families[family].name, def->name);
+        set_switch(text);
+        if (!legal) printf("skipped: %s.%s=%d, %s: %s\n", op_families[family].name, def->name, v, mask, why.text);
+        if (legal && strcmp(want, got))
+            fail_msg("%s.%s = %d with %s differs", op_families[family].name, def->name, v, mask);
+    }
+    return ran;
+}
+
 /* Every legal value of every knob of the kernels in use. */
 static void every_knob_gives_the_same_bits(void **state) {
     (void)state;
     static const char *const masks[] = {"isa=avx2", "isa=avx512", "isa=avx512bf16"};
-    char want[65], got[65], text[64];
+    char want[65];
     digest_of(models[0], &base, want);
-    for (int mask = 0; mask < 3; mask++)
+    for (int mask = 0; mask < 3; mask++) {
+        if (!isa_runs(masks[mask])) continue;
         for (int f = 0; f < OP_FAMILY_COUNT; f++)
-            for (int k = 0; k < op_families[f].count; k++) {
-                const op_knob_def *def = &op_families[f].knobs[k];
-                for (int v = def->low; v <= def->high; v *= 2) {
-                    way w = {text, masks[mask], 2, 64, 2};
-                    snprintf(text, sizeof text, "%s.%s=%d", op_families[f].name, def->name, v);
-                    set_switch(text);
-                    /* A value that does not go with the policy's other knobs is refused when the model opens: skip it.
-                     */
-                    set_switch(masks[mask]);
-                    cadre_device *device = open_device(1);
-                    plan p;
-                    cadre_fail why;
-                    plan_key key = {.family = (op_family)f,
-                                    .dtype = f == OP_NORM ? CADRE_F32 : CADRE_BF16,
-                                    .d = 64,
-                                    .f = 64,
-                                    .e = 8,
-                                    .k = 2,
-                                    .role = ""};
-                    bool legal = !plan_make(device, &key, &p, &why);
-                    cadre_device_close(device);
-                    if (legal) digest_of(models[0], &w, got);
-                    snprintf(text, sizeof text, "%s.%s=0", op_families[f].name, def->name);
-                    set_switch(text);
-                    if (legal && strcmp(want, got))
-                        fail_msg("%s.%s = %d with %s differs", op_families[f].name, def->name, v, masks[mask]);
-                }
-            }
+            for (int k = 0; k < op_families[f].count; k++)
+                if (!try_knob(masks[mask], (op_family)f, &op_families[f].knobs[k], want))
+                    fail_msg("%s.%s: no value ran with %s", op_families[f].name, op_families[f].knobs[k].name,
+                             masks[mask]);
+    }
     set_switch("isa=9");
+}
+
+/* ---- the digests that are committed ---- */
+static const way committed_ways[] = {{"base", "isa=ref", 1, PROMPT, 0},
+                                     {"avx2", "isa=avx2", 2, 64, 0},
+                                     {"avx512", "isa=avx512", 2, 64, 0},
+                                     {"avx512bf16", "isa=avx512bf16", 2, 64, 0}};
+
+/* One line of logits.txt in every kernel set; a digest that differs is printed as a line. Returns how many differ. */
+static int check_committed(const char *id, const char *model, const char *weights, const char *sha) {
+    char name[96], got[65];
+    int wrong = 0;
+    snprintf(name, sizeof name, "%s %s", model, weights);
+    for (size_t i = 0; i < sizeof committed_ways / sizeof *committed_ways; i++) {
+        if (!isa_runs(committed_ways[i].set)) continue;
+        const char *numerics = digest_of(name, &committed_ways[i], got);
+        set_switch("isa=9");
+        if (!strcmp(numerics, id) && !strcmp(got, sha)) continue;
+        printf("%s %s %s %s\n^ with isa=%s; committed: %s %s\n", numerics, model, weights, got,
+               committed_ways[i].set + strlen("isa="), id, sha);
+        wrong++;
+    }
+    if (!isa_runs("isa=avx2")) return wrong; /* ref has no other order to plant */
+    set_switch("plant=1");
+    digest_of(name, &committed_ways[1], got);
+    set_switch("plant=0");
+    set_switch("isa=9");
+    if (!strcmp(got, sha)) fail_msg("%s: the digest does not see that sums have another order", name);
+    return wrong;
+}
+
+static void committed_logits_come_out(void **state) {
+    (void)state;
+    char id[32], model[64], weights[8], sha[80], line[256], seen[512] = "";
+    int rows = 0, wrong = 0;
+    FILE *f = fopen("tests/golden/logits.txt", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        if (line[0] == '#') continue;
+        assert_int_equal(sscanf(line, "%31s %63s %7s %79s", id, model, weights, sha), 4);
+        wrong += check_committed(id, model, weights, sha);
+        strcat(strcat(seen, id), " ");
+        rows++;
+    }
+    fclose(f);
+    printf("vector logits: %d digests, %d wrong\n", rows, wrong);
+    assert_int_equal(wrong, 0);
+    assert_int_equal(rows, 9);
+    for (const char *at = op_numerics_all; *at; at += strcspn(at, " "), at += *at == ' ') { /* every id has a line */
+        snprintf(id, sizeof id, "%.*s", (int)strcspn(at, " "), at);
+        if (!strstr(seen, id)) fail_msg("%s has no line in logits.txt", id);
+    }
 }
 
 /* Each planted fault is found, and only by the ways that can see it. */
@@ -191,6 +279,7 @@ static void poisoned_scratch_changes_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_gives_the_same_bits), cmocka_unit_test(every_knob_gives_the_same_bits),
-        cmocka_unit_test(planted_faults_are_found), cmocka_unit_test(poisoned_scratch_changes_nothing)};
+        cmocka_unit_test(committed_logits_come_out), cmocka_unit_test(planted_faults_are_found),
+        cmocka_unit_test(poisoned_scratch_changes_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
