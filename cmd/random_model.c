@@ -4,13 +4,9 @@
  * once per scale, read at random offsets, so that gigabytes cost little more than the disk. */
 #include "random_model.h"
 #include "model/model.h"
-#include <errno.h>
 #include <math.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 enum { POOL = 1 << 22, PIECE = 1 << 21 }; /* values in the pool, values written at a time */
 static const uint64_t most_bytes = (uint64_t)16 << 30;
@@ -163,11 +159,9 @@ static void walk(writer *w) {
 }
 
 static cadre_err check_room(const writer *w, const char *dir, cadre_fail *why) {
-    struct statvfs disk;
     char need[24], have[24];
-    uint64_t room = most_bytes;
-    if (!statvfs(dir, &disk) && (uint64_t)disk.f_bavail * disk.f_frsize < room)
-        room = (uint64_t)disk.f_bavail * disk.f_frsize;
+    uint64_t room = most_bytes, space;
+    if (!file_space(dir, &space, NULL) && space < room) room = space;
     if (w->bytes <= room) return CADRE_OK;
     return cadre_fail_set(why, CADRE_UNSUPPORTED,
                           "random weights of %s: only %s may be written under %.200s; lower num_hidden_layers",
@@ -246,10 +240,10 @@ static cadre_err make(const char *config, uint64_t seed, const char *dir, cadre_
 
 cadre_err random_model_write(const char *config, uint64_t seed, char dir[OPEN_PATH_MAX], cadre_fail *why) {
     if (!file_exists(config)) return cadre_fail_set(why, CADRE_IO, "%.300s: no such file or folder", config);
-    if (!file_join(dir, OPEN_PATH_MAX, opts_temp_dir(), "cadre-random-XXXXXX") || !mkdtemp(dir))
-        return cadre_fail_set(why, CADRE_IO, "%.300s: cannot make a folder: %s", opts_temp_dir(), strerror(errno));
+    cadre_err err = file_temp_dir(opts_temp_dir(), "cadre-random", dir, OPEN_PATH_MAX, why);
+    if (err) return err;
     hold_signals(true);
-    cadre_err err = make(config, seed, dir, why);
+    err = make(config, seed, dir, why);
     if (!err) return CADRE_OK;
     rename_in(why, dir, config);
     random_model_remove(dir);
@@ -260,8 +254,8 @@ void random_model_remove(const char *dir) {
     static const char *const names[] = {"config.json", "model.safetensors"};
     char path[OPEN_PATH_MAX];
     for (int i = 0; i < 2; i++)
-        if (file_join(path, sizeof path, dir, names[i])) unlink(path);
-    rmdir(dir);
+        if (file_join(path, sizeof path, dir, names[i])) file_remove(path, NULL);
+    file_remove(dir, NULL);
     hold_signals(false);
     if (caught) raise(caught);
 }

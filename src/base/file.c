@@ -4,11 +4,14 @@
 #include "mem.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static cadre_err failed(cadre_fail *why, const char *path, const char *what) {
@@ -201,6 +204,29 @@ cadre_err file_append(const char *path, const void *data, size_t len, cadre_fail
     return err;
 }
 
+/* ---- folders ---- */
+
+cadre_err file_temp_dir(const char *parent, const char *prefix, char *out, size_t size, cadre_fail *why) {
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/%s-XXXXXX", parent, prefix);
+    if (n < 0 || (size_t)n >= sizeof path || (size_t)n >= size)
+        return cadre_fail_set(why, CADRE_IO, "%.300s...: path too long", parent);
+    if (!mkdtemp(path)) return failed(why, parent, "make a folder in it");
+    memcpy(out, path, (size_t)n + 1);
+    return CADRE_OK;
+}
+
+cadre_err file_remove(const char *path, cadre_fail *why) {
+    return remove(path) ? failed(why, path, "remove") : CADRE_OK;
+}
+
+cadre_err file_space(const char *dir, uint64_t *bytes, cadre_fail *why) {
+    struct statvfs disk;
+    if (statvfs(dir, &disk)) return failed(why, dir, "look at its disk");
+    *bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+    return CADRE_OK;
+}
+
 /* ---- names ---- */
 
 bool file_exists(const char *path) {
@@ -230,4 +256,20 @@ cadre_err file_program_dir(char *out, size_t size, cadre_fail *why) {
     if (strlen(path) >= size) return cadre_fail_set(why, CADRE_IO, "%.300s: path too long", path);
     memcpy(out, path, strlen(path) + 1);
     return CADRE_OK;
+}
+
+cadre_err file_canonical(const char *path, char *out, size_t size, cadre_fail *why) {
+    char full[PATH_MAX];
+    if (!realpath(path, full)) return failed(why, path, "find");
+    if (strlen(full) >= size) return cadre_fail_set(why, CADRE_IO, "%.300s...: path too long", full);
+    memcpy(out, full, strlen(full) + 1);
+    return CADRE_OK;
+}
+
+const char *file_short(const char *text) {
+    char here[PATH_MAX];
+    if (*text != '/' || !getcwd(here, sizeof here)) return text;
+    size_t n = strlen(here);
+    bool below = n > 1 && !strncmp(text, here, n) && text[n] == '/' && text[n + 1];
+    return below ? text + n + 1 : text;
 }

@@ -23,10 +23,21 @@ cadre_err file_read_stdin(size_t limit, char **text, size_t *len, cadre_fail *wh
 cadre_err file_write(const char *path, const void *data, size_t len, cadre_fail *why);
 /* Appends a whole record in one write; makes the file. */
 cadre_err file_append(const char *path, const void *data, size_t len, cadre_fail *why);
+/* A new folder parent/prefix-XXXXXX that only this user can enter; its path into out. */
+cadre_err file_temp_dir(const char *parent, const char *prefix, char *out, size_t size, cadre_fail *why);
+/* Removes a file, a link (not what it points to) or an empty folder; one that is not there is an error. */
+cadre_err file_remove(const char *path, cadre_fail *why);
+/* Bytes that this user may still write on the disk that holds dir. */
+cadre_err file_space(const char *dir, uint64_t *bytes, cadre_fail *why);
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 /* dir + "/" + name into out; false if it does not fit. */
 bool file_join(char *out, size_t size, const char *dir, const char *name);
+/* The absolute path without links, "." and ".."; path must exist. */
+cadre_err file_canonical(const char *path, char *out, size_t size, cadre_fail *why);
+/* For people: the rest of a text that begins with a path below the current folder, from there on; any other text as it
+ * is. Points into text. */
+const char *file_short(const char *text);
 /* The folder that holds the running executable, for finding what was installed beside it. */
 cadre_err file_program_dir(char *out, size_t size, cadre_fail *why);
 #endif

@@ -216,6 +216,66 @@ static void names(void **state) {
     assert_int_equal(file_program_dir(place, 2, &why), CADRE_IO);
 }
 
+static void folders(void **state) {
+    (void)state;
+    char made[200], again[200], full[4096], small[8];
+    struct stat st;
+    assert_int_equal(file_temp_dir(dir, "part", made, sizeof made, &why), CADRE_OK);
+    assert_int_equal(file_temp_dir(dir, "part", again, sizeof again, &why), CADRE_OK);
+    assert_memory_equal(made, in("part-"), strlen(in("part-")));
+    assert_string_not_equal(made, again);
+    assert_int_equal(stat(made, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    says(file_temp_dir(in("none"), "part", made, sizeof made, &why), in("none"),
+         ": cannot make a folder in it: No such file or directory");
+    says(file_temp_dir(dir, "part", small, sizeof small, &why), dir, "...: path too long");
+    assert_int_equal(file_remove(again, &why), CADRE_OK);
+    says(file_remove(again, &why), again, ": cannot remove: No such file or directory");
+
+    /* a link is removed, not what it points to; the canonical path has neither links nor dots */
+    char file[200], link[200], round[420];
+    snprintf(file, sizeof file, "%.150s/f", made);
+    snprintf(link, sizeof link, "%.150s/l", made);
+    snprintf(round, sizeof round, "%.150s/../%.60s/l", made, strrchr(made, '/') + 1);
+    assert_int_equal(file_write(file, "x", 1, &why), CADRE_OK);
+    assert_int_equal(symlink("f", link), 0);
+    assert_int_equal(file_canonical(round, full, sizeof full, &why), CADRE_OK);
+    assert_string_equal(full, file);
+    says(file_canonical(round, small, sizeof small, &why), file, "...: path too long");
+    says(file_canonical(in("none"), full, sizeof full, &why), in("none"), ": cannot find: No such file or directory");
+    assert_int_equal(file_remove(link, &why), CADRE_OK);
+    assert_true(file_exists(file) && !file_exists(link));
+    says(file_remove(made, &why), made, ": cannot remove: Directory not empty");
+    assert_int_equal(file_remove(file, &why), CADRE_OK);
+    assert_int_equal(file_remove(made, &why), CADRE_OK);
+
+    uint64_t room = UINT64_MAX, none = 7;
+    assert_int_equal(file_space(dir, &room, &why), CADRE_OK);
+    assert_true(room < (uint64_t)1 << 60);
+    assert_int_equal(file_space("/proc", &room, &why), CADRE_OK);
+    assert_int_equal(room, 0);
+    says(file_space(in("none"), &none, &why), in("none"), ": cannot look at its disk: No such file or directory");
+    assert_int_equal(none, 7);
+}
+
+static void short_names(void **state) {
+    (void)state;
+    char here[4096], text[4200];
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(dir), 0);
+    snprintf(text, sizeof text, "%s/a/b: what", dir);
+    assert_string_equal(file_short(text), "a/b: what");
+    snprintf(text, sizeof text, "%sx/a", dir); /* a neighbour whose name begins alike */
+    assert_ptr_equal(file_short(text), text);
+    assert_ptr_equal(file_short(dir), dir);
+    assert_string_equal(file_short("a/b"), "a/b");
+    assert_string_equal(file_short(""), "");
+    assert_int_equal(chdir("/"), 0);
+    snprintf(text, sizeof text, "%s/a", dir);
+    assert_ptr_equal(file_short(text), text);
+    assert_int_equal(chdir(here), 0);
+}
+
 static int make_dir(void **state) {
     (void)state;
     return mkdtemp(dir) ? 0 : -1;
@@ -227,8 +287,9 @@ static int remove_dir(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writing), cmocka_unit_test(appending),      cmocka_unit_test(reading), cmocka_unit_test(pipes),
-        cmocka_unit_test(maps),    cmocka_unit_test(standard_input), cmocka_unit_test(names),
+        cmocka_unit_test(writing), cmocka_unit_test(appending), cmocka_unit_test(reading),
+        cmocka_unit_test(pipes),   cmocka_unit_test(maps),      cmocka_unit_test(standard_input),
+        cmocka_unit_test(names),   cmocka_unit_test(folders),   cmocka_unit_test(short_names),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
