@@ -311,11 +311,17 @@ static void say_proofs(const doctor *d) {
     if (d->o->verify) say(d->failed ? "%d proofs failed" : "all proofs hold", d->failed);
 }
 
+static void say_places(void) {
+    char path[OPEN_PATH_MAX];
+    for (int i = 0; open_demo_place(i, path); i++) say_pair(i ? "" : "looked at", "%s", path);
+}
+
 static void say_report(const doctor *d) {
     char switches[512];
     say_machine(d);
     say_ceilings(d);
     say_pair("demo model", "%s", d->has_demo ? d->demo : "not found");
+    if (!d->has_demo) say_places();
     say_pair("switches", "%s", open_switches(switches));
     for (int i = 0; i < d->missing_count; i++) say_pair(i ? "" : "missing", "%s", d->missing[i]);
     if (!d->missing_count) say_pair("missing", "nothing");

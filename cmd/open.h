@@ -5,8 +5,9 @@
 #include "say.h"
 
 enum { OPEN_PATH_MAX = 4096 };
-/* The folder of the demo model, false if it's nowhere. Looked for: beside the installed command
- * (../share/cadre/demo), in the source tree the command was built in, under the prefix, under the current folder. */
+/* The folder of the demo model, relative to the current one when it's below; false if it's nowhere. Looked for: beside
+ * the installed command (../share/cadre/demo), in the source tree the command was built in (models/demo under one of
+ * the five folders above the command's), under the prefix, under the current folder. */
 bool open_find_demo(char path[OPEN_PATH_MAX]);
 /* The i-th place that is looked at, NULL past the end. */
 const char *open_demo_place(int i, char path[OPEN_PATH_MAX]);

@@ -12,7 +12,7 @@ static int notes;
 
 static void hear(void *ctx, const char *line) {
     (void)ctx;
-    say_note("%s", line);
+    say_note("%s", file_short(line));
 }
 
 void say_start(void) {
