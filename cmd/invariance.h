@@ -36,9 +36,10 @@ typedef struct trace {
 
 /* Where two traces part; `what` NULL: nowhere. */
 typedef struct parting {
-    const char *what; /* "tokens", "logits" */
+    const char *what; /* "tokens", "logits", "count": one ended before the other */
     int sequence, step;
 } parting;
+/* `want` may hold more tokens than the cell runs, `got` exactly the cell's. */
 parting trace_compare(const trace *want, const trace *got, const cell *c);
 
 /* A device and a model, kept open while cells ask for the same. */
@@ -52,6 +53,6 @@ typedef struct bed {
 /* Opens what the cell needs, with its switches set only meanwhile. */
 cadre_err bed_make(bed *b, const cell *c, cadre_fail *why);
 void bed_close(bed *b);
-/* Runs the sequences as the cell says. */
+/* Runs the sequences as the cell says; *out holds them alone. */
 cadre_err bed_run(bed *b, const cell *c, uint64_t seed, trace *out, cadre_fail *why);
 #endif

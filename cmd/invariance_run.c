@@ -193,6 +193,7 @@ static cadre_err run_rows(bed *b, const cell *c, uint64_t seed, trace *out, cadr
 
 cadre_err bed_run(bed *b, const cell *c, uint64_t seed, trace *out, cadre_fail *why) {
     cadre_err err = CADRE_OK;
+    *out = (trace){0}; /* nothing of an earlier cell may pass for this one's */
     if (c->rows || !c->axis) err = run_rows(b, c, seed, out, why);
     if (c->rows) return err;
     int group = c->others ? (c->others < TRACKS ? (c->others + 1) / 2 : TRACKS) : 1;
@@ -203,14 +204,25 @@ cadre_err bed_run(bed *b, const cell *c, uint64_t seed, trace *out, cadre_fail *
     return err;
 }
 
+static bool same(const char *a, const char *b) {
+    return *a && !strcmp(a, b); /* a row that neither has is no equal row */
+}
+
+static parting compare_track(const track *want, const track *got, int index, int tokens) {
+    for (int i = 0; i < tokens; i++) {
+        if (i >= want->count || i >= got->count) return (parting){"count", index, i};
+        if (!same(want->logits[i], got->logits[i])) return (parting){"logits", index, i};
+        if (want->ids[i] != got->ids[i]) return (parting){"tokens", index, i};
+    }
+    return got->count == tokens ? (parting){0} : (parting){"count", index, tokens};
+}
+
 parting trace_compare(const trace *want, const trace *got, const cell *c) {
     for (int i = 0; i < c->rows; i++)
-        if (strcmp(want->rows[i], got->rows[i])) return (parting){"logits", 0, i};
-    for (int t = 0; t < c->tracks && !c->rows; t++)
-        for (int i = 0; i < c->tokens; i++) {
-            const track *a = &want->tracks[t], *b = &got->tracks[t];
-            if (strcmp(a->logits[i], b->logits[i])) return (parting){"logits", t, i};
-            if (a->ids[i] != b->ids[i]) return (parting){"tokens", t, i};
-        }
+        if (!same(want->rows[i], got->rows[i])) return (parting){"logits", 0, i};
+    for (int t = 0; t < c->tracks && !c->rows; t++) {
+        parting p = compare_track(&want->tracks[t], &got->tracks[t], t, c->tokens);
+        if (p.what) return p;
+    }
     return (parting){0};
 }
