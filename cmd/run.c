@@ -100,8 +100,8 @@ typedef struct talk {
     const run_opts *o;
     const opened *m;
     job *job;
-    cadre_text *text; /* NULL: nothing is streamed */
-    cadre_fail failed;
+    cadre_text *text;  /* NULL: nothing is streamed */
+    cadre_fail failed; /* the first failure of a request's text */
 } talk;
 
 static void stream(void *ctx, int request, int32_t id) {
@@ -120,7 +120,8 @@ static void print_group(void *ctx, int first, int n) {
     for (int i = first; i < first + n; i++) {
         const gen_request *r = &t->job->requests[i];
         growing g = {0};
-        t->failed.code = prompts_decode(t->m->model, r->ids, r->count, &g, &t->failed);
+        cadre_fail why = {0};
+        if (prompts_decode(t->m->model, r->ids, r->count, &g, &why) && !t->failed.code) t->failed = why;
         printf("[%d] ", i + 1);
         fwrite(g.text ? g.text : "", 1, g.len, stdout);
         putchar('\n');
