@@ -3,6 +3,7 @@
 #ifndef TESTS_CMD_COMMAND_H
 #define TESTS_CMD_COMMAND_H
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -84,6 +85,95 @@ static inline void command_refused(ran r, const char *text) {
         fail_msg("status %d, stdout '%.200s', stderr '%.300s', expected '%s'", r.status, r.out, line, text);
     command_free(&r);
 }
+
+/* ---- a run that is watched while it goes ---- */
+
+typedef struct started {
+    pid_t pid;
+    int in; /* the end of its standard input that is written to */
+} started;
+
+/* Its output goes to scratch/out and scratch/err. */
+static inline started command_start(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static inline started command_start(const char *format, ...) {
+    char line[4096], rest[3000];
+    int ends[2];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(rest, sizeof rest, format, args);
+    va_end(args);
+    snprintf(line, sizeof line, "exec '%s/cadre' %s >'%s/out' 2>'%s/err'", getenv("CADRE_BUILD"), rest, scratch,
+             scratch);
+    for (const char *f = "out\0err\0"; *f; f += strlen(f) + 1) { /* what an earlier run said is gone */
+        char path[128];
+        snprintf(path, sizeof path, "%s/%s", scratch, f);
+        assert_int_equal(file_write(path, "", 0, NULL), CADRE_OK);
+    }
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (!pid) {
+        dup2(ends[0], STDIN_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[0]);
+    return (started){pid, ends[1]};
+}
+
+/* Exit status, -1: killed by a signal. Its input is held open until then. */
+static inline int command_end(started *s) {
+    int status;
+    assert_int_equal(waitpid(s->pid, &status, 0), s->pid);
+    close(s->in);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Tries every 10 ms, for minutes if need be: a slow machine only takes longer. A command that ends meanwhile fails. */
+static inline void command_until(const started *s, bool (*there)(const started *s, const char *text),
+                                 const char *text) {
+    for (int i = 0; i < 30000 && !there(s, text); i++) {
+        siginfo_t info = {0};
+        if (!waitid(P_PID, (id_t)s->pid, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid == s->pid) break;
+        usleep(10000);
+    }
+    if (!there(s, text)) {
+        kill(s->pid, SIGKILL);
+        fail_msg("the command never came to '%s'", text);
+    }
+}
+
+static inline bool command_says(const char *name, const char *text) {
+    size_t n;
+    char *all = command_read(name, &n);
+    bool there = strstr(all, text) != NULL;
+    mem_free(all);
+    return there;
+}
+static inline bool command_out_has(const started *s, const char *text) {
+    (void)s;
+    return command_says("out", text);
+}
+static inline bool command_err_has(const started *s, const char *text) {
+    (void)s;
+    return command_says("err", text);
+}
+/* Its first thread waits in the kernel. */
+static inline bool command_sleeps(const started *s, const char *text) {
+    char path[64], *all;
+    size_t n;
+    (void)text;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)s->pid);
+    assert_int_equal(file_read(path, 4096, &all, &n, NULL), CADRE_OK);
+    const char *state = strrchr(all, ')');
+    bool sleeps = state && state[1] == ' ' && state[2] == 'S';
+    mem_free(all);
+    return sleeps;
+}
+
+/* ---- JSON ---- */
 
 /* stdout as exactly one JSON object with schema 1. */
 static inline json_doc *command_json(const ran *r) {

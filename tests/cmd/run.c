@@ -260,49 +260,80 @@ static void chat(void **state) {
     command_free(&r);
 }
 
-/* Ctrl-C while it waits for a line: a clean end. */
+/* Ctrl-C while it waits for a line: a clean end, though more input could come. After the figures of a turn the next
+ * thing that it can sleep in is the wait for the next line. */
 static void interrupt(void **state) {
     (void)state;
-    char line[600];
-    snprintf(line, sizeof line, "sleep 1 | timeout --preserve-status -s INT 0.3 '%s/cadre' run -m %s -i 2>'%s/err'",
-             getenv("CADRE_BUILD"), model(), scratch);
-    int status = system(line);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    started s = command_start("run -m %s -i -n 4 --ignore-eos --stats", model());
+    assert_int_equal(write(s.in, "hi\n", 3), 3);
+    command_until(&s, command_err_has, "[2 tokens in");
+    command_until(&s, command_sleeps, "a wait for a line");
+    assert_int_equal(kill(s.pid, SIGINT), 0);
+    assert_int_equal(command_end(&s), 0);
 }
 
-/* The demo model, found without -m from any folder; Ctrl-C in the middle of a batch ends it with its figures. */
+/* Ctrl-C in the middle of many groups: the run ends with what there is and its figures. */
+static void interrupt_groups(void **state) {
+    (void)state;
+    enum { PROMPTS = 5000, TOKENS = 32 }; /* far more work than the time between the first group and the signal */
+    char path[128], text[2 * PROMPTS];
+    for (int i = 0; i < PROMPTS; i++) memcpy(text + 2 * i, "A\n", 2);
+    snprintf(path, sizeof path, "%s/prompts", scratch);
+    assert_int_equal(file_write(path, text, sizeof text, NULL), CADRE_OK);
+    started s = command_start("run -f '%s' --batch 2 -n %d --ignore-eos", path, TOKENS);
+    command_until(&s, command_out_has, "[2] ");
+    assert_int_equal(kill(s.pid, SIGINT), 0);
+    assert_int_equal(command_end(&s), 0);
+    assert_true(command_says("out", "\n[5000] \n")); /* the last prompt was not answered */
+    assert_true(command_says("err", "cadre: interrupted\n"));
+    assert_true(command_says("err", " length ") && command_says("err", " interrupted "));
+    assert_true(command_says("err", " tokens/s in all\n"));
+}
+
+/* The demo model, found without -m from any folder, by a command up to five folders deep in the source tree. */
 static void demo(void **state) {
     (void)state;
-    char line[700], build[512];
-    if (!file_exists("models/demo/config.json") || !realpath(getenv("CADRE_BUILD"), build)) skip();
-    snprintf(line, sizeof line, "cd '%s' && '%s/cadre' run -n 4 --temp 0 --json >out 2>err", scratch, build);
-    assert_int_equal(system(line), 0);
-    ran r = {.out = command_read("out", &r.out_len)};
-    json_doc *doc = command_json(&r);
-    assert_int_equal(json_get(json_root(doc), "token_ids")->count, 4);
-    json_free(doc);
+    static const char *const places[] = {"a", "a/b/c", "a/b/c/d/e"};
+    char line[4096], build[2048], models[2048];
+    assert_non_null(realpath(getenv("CADRE_BUILD"), build));
+    assert_non_null(realpath("models", models));
+    for (int i = 0; i < 3; i++) {
+        snprintf(line, sizeof line,
+                 "cd '%s' && mkdir -p tree/%s && ln -sfn '%.1900s' tree/models && cp '%.1900s/cadre' tree/%s && "
+                 "tree/%s/cadre run -n 4 --temp 0 --json >out 2>err",
+                 scratch, places[i], models, build, places[i], places[i]);
+        assert_int_equal(system(line), 0);
+        ran r = {.out = command_read("out", &r.out_len)};
+        json_doc *doc = command_json(&r);
+        assert_int_equal(json_get(json_root(doc), "token_ids")->count, 4);
+        json_free(doc);
+        command_free(&r);
+    }
+}
+
+/* Notes and results name a folder below the current one without the way to it. */
+static void short_paths(void **state) {
+    (void)state;
+    ran r = command("run -n 1 --stats");
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.err, "cadre: models/demo: its multi-token-prediction module"));
+    assert_non_null(strstr(r.err, "\nmodel          models/demo\n"));
     command_free(&r);
-    snprintf(line, sizeof line,
-             "timeout --preserve-status -s INT 2 '%s/cadre' run -n 1000 --batch 256 --ignore-eos >'%s/out' 2>'%s/err'",
-             build, scratch, scratch);
-    int status = system(line);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
-    size_t n;
-    char *err = command_read("err", &n);
-    assert_non_null(strstr(err, "cadre: interrupted\n"));
-    assert_non_null(strstr(err, "tokens/s in all"));
-    mem_free(err);
+    r = command("run -n 1 -m \"$PWD/models/demo\"");
+    assert_non_null(strstr(r.err, "cadre: models/demo: its multi-token-prediction module"));
+    command_free(&r);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contract),  cmocka_unit_test(receipts),   cmocka_unit_test(few),
-        cmocka_unit_test(invariant), cmocka_unit_test(batch),      cmocka_unit_test(lines),
-        cmocka_unit_test(plain),     cmocka_unit_test(own_prompt), cmocka_unit_test(context),
-        cmocka_unit_test(ends),      cmocka_unit_test(weights),    cmocka_unit_test(chat),
-        cmocka_unit_test(interrupt), cmocka_unit_test(demo),
+        cmocka_unit_test(contract),  cmocka_unit_test(receipts),
+        cmocka_unit_test(few),       cmocka_unit_test(invariant),
+        cmocka_unit_test(batch),     cmocka_unit_test(lines),
+        cmocka_unit_test(plain),     cmocka_unit_test(own_prompt),
+        cmocka_unit_test(context),   cmocka_unit_test(ends),
+        cmocka_unit_test(weights),   cmocka_unit_test(chat),
+        cmocka_unit_test(interrupt), cmocka_unit_test(interrupt_groups),
+        cmocka_unit_test(demo),      cmocka_unit_test(short_paths),
     };
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
 }
