@@ -1,7 +1,10 @@
-/* Law L2: a step allocates nothing. Every allocator of the process is interposed, libraries included. */
+/* Law L2: a step allocates nothing. Every allocator of the process is interposed, libraries included; only what libc
+ * maps for itself, inside the functions it does not export, goes unseen. */
 #include "model/model.h"
 #include "test.h"
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,7 +17,7 @@
 #    endif
 #endif
 
-static _Atomic long calls;
+static _Atomic long calls, heap, maps; /* all; those for memory of the heap; those for mappings */
 
 #ifndef HAS_ASAN
 void *__libc_malloc(size_t);
@@ -27,6 +30,7 @@ void *aligned_alloc(size_t align, size_t n);
 
 void *malloc(size_t n) {
     calls++;
+    heap++;
     return __libc_malloc(n);
 }
 void *calloc(size_t a, size_t b) {
@@ -52,6 +56,7 @@ void free(void *p) {
 }
 void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset) {
     calls++;
+    maps++;
     long r = syscall(SYS_mmap, at, n, prot, flags, fd, offset);
     return (void *)r;
 }
@@ -85,9 +90,63 @@ static long decode(cadre_session *s, int steps) {
     return calls - before;
 }
 
+/* ---- allocations planted in the last member of a team ---- */
+static void by_cadre(void) {
+    mem_free(mem_new(16));
+}
+
+/* malloc by a function of libc. */
+static void by_libc(void) {
+    char *volatile copy = strdup("sixteen letters.");
+    free(copy);
+}
+
+/* malloc and mmap by another library (the stack of a compiled pattern). */
+static void by_library(void) {
+    pcre2_jit_stack_free(pcre2_jit_stack_create(4096, 65536, NULL));
+}
+
+/* mmap as cadre takes large blocks. */
+static void by_huge(void) {
+    mem_free_huge(mem_new_huge(1 << 22), 1 << 22);
+}
+
+static const struct {
+    const char *name;
+    void (*allocate)(void);
+    bool heap, maps, counted; /* what must have been seen; counted: by cadre_allocations() too */
+} plants[] = {{"mem_new", by_cadre, false, false, true},
+              {"strdup", by_libc, true, false, false},
+              {"pcre2_jit_stack_create", by_library, true, true, false},
+              {"mem_new_huge", by_huge, false, true, true}};
+
 static void plant(void *ctx, team *t) {
-    (void)ctx, (void)t;
-    if (team_id(t) == team_size(t) - 1) mem_free(mem_new(16));
+    if (team_id(t) == team_size(t) - 1) plants[*(int *)ctx].allocate();
+}
+
+static void planted_allocations_are_seen(void **state) {
+    (void)state;
+#ifdef HAS_ASAN
+    print_message("skipped: allocators cannot be interposed under ASan\n");
+    skip();
+#endif
+    cadre_device *device = open_device(2);
+    uint32_t jit = 0;
+    pcre2_config(PCRE2_CONFIG_JIT, &jit);
+    for (int i = 0; i < (int)(sizeof plants / sizeof *plants); i++) {
+        if (plants[i].allocate == by_library && !jit) {
+            printf("skipped: %s: this PCRE2 has no JIT\n", plants[i].name);
+            continue;
+        }
+        long all = calls, of_heap = heap, of_maps = maps;
+        uint64_t counted = cadre_allocations();
+        pool_run(device->threads, plant, &i);
+        if (calls == all || (plants[i].heap && heap == of_heap) || (plants[i].maps && maps == of_maps) ||
+            (plants[i].counted && cadre_allocations() == counted))
+            fail_msg("%s: %ld calls, %ld of malloc, %ld of mmap, %d counted", plants[i].name, calls - all,
+                     heap - of_heap, maps - of_maps, (int)(cadre_allocations() - counted));
+    }
+    cadre_device_close(device);
 }
 
 static void step_allocates_nothing(void **state) {
@@ -108,11 +167,6 @@ static void step_allocates_nothing(void **state) {
         assert_int_equal(decode(s, 20), 0);
         for (int j = 0; j < SLOTS; j++) must(cadre_session_rewind(s, j, 0, fail_out));
         assert_int_equal(decode(s, 20), 0);
-        long before = calls;
-        uint64_t counted = cadre_allocations();
-        pool_run(device->threads, plant, NULL); /* a planted allocation is seen by both counters */
-        assert_true(calls > before);
-        assert_true(cadre_allocations() > counted);
         cadre_session_free(s);
         cadre_model_close(model);
         cadre_device_close(device);
@@ -120,6 +174,7 @@ static void step_allocates_nothing(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(step_allocates_nothing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(step_allocates_nothing),
+                                       cmocka_unit_test(planted_allocations_are_seen)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
