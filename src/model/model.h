@@ -143,6 +143,9 @@ typedef struct moe_names {
 cadre_err load_moe(loader *l, const char *prefix, const moe_names *names, moe_layer *out, cadre_fail *why);
 /* prefix.{gate,up,down}_proj of width config.f_dense. */
 cadre_err load_mlp(loader *l, const char *prefix, moe_layer *out, cadre_fail *why);
+/* Layer i of a pre-norm family with the usual names (input_layernorm, self_attn, post_attention_layernorm, mlp); biases
+ * and head norms as the config's flags say. */
+cadre_err load_block(loader *l, int i, const moe_names *names, cadre_fail *why);
 
 /* ---- tokenizer: tokenizer.json and tokenizer_config.json ----
  * A tokenizer does not change once it is open: any number of threads may encode with it. Ids are those of the reference

@@ -1,9 +1,8 @@
 /* safetensors.c: the names of a checkpoint and the mapped bytes behind them. It never reads a tensor's values.
  *
- *   file:   | 8 bytes: N, little endian | N bytes: JSON header | tensor bytes, without holes or overlaps ... end of
- * file | header: {"name": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]}, ..., "__metadata__": {"k":
- * "text"}} folder: model.safetensors, or model.safetensors.index.json whose weight_map says which shard holds which
- * name
+ *   file:    8 bytes: N, little endian | N bytes: JSON header | tensor bytes, no holes, no overlaps, to the end
+ *   header:  {"name": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]}, ..., "__metadata__": {"k": "v"}}
+ *   folder:  model.safetensors, or model.safetensors.index.json whose weight_map names the shard of each tensor
  *
  * Nothing in a header is believed: offsets are checked against the file, spans against shapes, names against each
  * other. Names are found by binary search in a sorted list: no hash, so no file can be made to degrade it. */

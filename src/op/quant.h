@@ -19,9 +19,10 @@
 static inline int quant_blocks(int in) {
     return (in + OP_BLOCK - 1) / OP_BLOCK;
 }
+/* Lines of one block and side. */
 static inline int quant_lines(cadre_dtype t) {
     return t == CADRE_Q8 ? 8 : 4;
-} /* of one block and side */
+}
 static inline int quant_offset(cadre_dtype t) {
     return t == CADRE_Q8 ? 128 : 8;
 }

@@ -12,24 +12,14 @@ static const moe_names names = {.router = "gate",
 
 static cadre_err read_config(const json_doc *doc, model_config *c, cadre_fail *why) {
     cadre_err err = json_flag(doc, json_root(doc), "qkv_bias", true, &c->qkv_bias, why);
+    c->attention_bias = false; /* of the output projection: this family has none */
     if (!err) err = config_moe(doc, c, why);
     if (!err) err = config_need_int(doc, "shared_expert_intermediate_size", 1, 1 << 20, &c->moe.shared_f, why);
     return err ? err : config_sparse(doc, c, why);
 }
 
 static cadre_err load_layer(loader *l, int i, cadre_fail *why) {
-    const model_config *c = &l->model->config;
-    model_layer *layer = &l->model->layer[i];
-    char base[64], attn[80], mlp[80];
-    snprintf(base, sizeof base, "model.layers.%d", i);
-    snprintf(attn, sizeof attn, "%s.self_attn", base);
-    snprintf(mlp, sizeof mlp, "%s.mlp", base);
-    cadre_err err = load_vector(l, base, "input_layernorm", c->d, &layer->norm_attn, why);
-    if (!err) err = load_qkv(l, attn, c->qkv_bias, &layer->qkv, why);
-    if (!err) err = load_dense(l, "o", attn, "o_proj", false, c->d, c->heads * c->head_dim, &layer->o, why);
-    if (!err) err = load_vector(l, base, "post_attention_layernorm", c->d, &layer->norm_mlp, why);
-    if (err) return err;
-    return c->is_moe[i] ? load_moe(l, mlp, &names, &layer->mlp, why) : load_mlp(l, mlp, &layer->mlp, why);
+    return load_block(l, i, &names, why);
 }
 
 const model_arch arch_qwen2_moe = {"qwen2_moe", read_config, load_layer};
