@@ -21,6 +21,8 @@
 #include <string.h>
 
 enum { DEPTH = 64, FEW = 16, BLOCK_FIRST = 32, BLOCK_MOST = 1 << 17 };
+/* Twice what the largest tokenizers hold; a hostile file of zeros would take 50 bytes of memory per byte. */
+enum { VALUES_MOST = 1 << 22 };
 
 typedef struct block {
     struct block *next;
@@ -29,6 +31,7 @@ typedef struct block {
 } block;
 
 struct json_doc {
+    int values; /* nodes in use */
     char *name, *text;
     size_t len;
     json *root;
@@ -100,6 +103,7 @@ static frame *top(parser *r) {
 
 /* Makes r->value, a member of the open container or the root. */
 static cadre_err add_node(parser *r) {
+    if (r->doc->values++ == VALUES_MOST) return fail_at(r, r->p, "more than 4194304 values");
     json *v = new_node(r->doc);
     frame *f = top(r);
     if (!v) return no_memory(r);

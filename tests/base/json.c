@@ -428,11 +428,29 @@ static void from_file(void **state) {
     remove(path);
 }
 
+/* A file of zeros takes much more memory than its size: the number of values is limited. */
+static void too_many_values(void **state) {
+    (void)state;
+    enum { VALUES = (1 << 22) + 10 };
+    char *text = malloc(2 * (size_t)VALUES + 2);
+    text[0] = '[';
+    for (size_t i = 0; i < VALUES; i++) text[1 + 2 * i] = '0', text[2 + 2 * i] = ',';
+    text[2 * (size_t)VALUES] = ']';
+    json_doc *doc = NULL;
+    cadre_fail why;
+    assert_int_equal(json_parse("zeros", text, 2 * (size_t)VALUES + 1, &doc, &why), CADRE_FORMAT);
+    assert_non_null(strstr(why.text, "more than 4194304 values"));
+    assert_null(doc);
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tree),       cmocka_unit_test(numbers), cmocka_unit_test(texts),  cmocka_unit_test(grammar),
-        cmocka_unit_test(duplicates), cmocka_unit_test(depth),   cmocka_unit_test(big),    cmocka_unit_test(members),
-        cmocka_unit_test(writing),    cmocka_unit_test(reals),   cmocka_unit_test(memory), cmocka_unit_test(from_file),
+        cmocka_unit_test(too_many_values), cmocka_unit_test(tree),    cmocka_unit_test(numbers),
+        cmocka_unit_test(texts),           cmocka_unit_test(grammar), cmocka_unit_test(duplicates),
+        cmocka_unit_test(depth),           cmocka_unit_test(big),     cmocka_unit_test(members),
+        cmocka_unit_test(writing),         cmocka_unit_test(reals),   cmocka_unit_test(memory),
+        cmocka_unit_test(from_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
