@@ -41,8 +41,11 @@ cadre_err open_device(const opts_common *o, cadre_device **out, cadre_fail *why)
 }
 
 cadre_err open_model(cadre_device *device, const char *dir, const char *weights, cadre_model **out, cadre_fail *why) {
+    char full[OPEN_PATH_MAX];
     if (!file_exists(dir))
         return cadre_fail_set(why, CADRE_IO, "%.300s: no such folder (-m names a model folder)", dir);
+    cadre_err err = file_canonical(dir, full, sizeof full, why);
+    if (err) return err;
     if (!file_is_dir(dir)) return cadre_fail_set(why, CADRE_IO, "%.300s: expected a model folder, found a file", dir);
     return cadre_model_open(device, dir, &(cadre_model_options){weights}, out, why);
 }

@@ -231,7 +231,7 @@ cadre_err file_space(const char *dir, uint64_t *bytes, cadre_fail *why) {
 
 bool file_exists(const char *path) {
     struct stat st;
-    return !stat(path, &st);
+    return !stat(path, &st) || (errno != ENOENT && errno != ENOTDIR);
 }
 
 bool file_is_dir(const char *path) {

@@ -29,6 +29,7 @@ cadre_err file_temp_dir(const char *parent, const char *prefix, char *out, size_
 cadre_err file_remove(const char *path, cadre_fail *why);
 /* Bytes that this user may still write on the disk that holds dir. */
 cadre_err file_space(const char *dir, uint64_t *bytes, cadre_fail *why);
+/* False if nothing is there. What can't be looked at (links in a circle, no permission) may be: opening it tells. */
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 /* dir + "/" + name into out; false if it does not fit. */

@@ -209,7 +209,16 @@ static void names(void **state) {
     assert_true(file_join(out, sizeof out, "abc", "def"));
     assert_false(file_join(out, sizeof out, "abc", "defg"));
     assert_true(file_is_dir(dir) && file_exists(dir) && !file_is_dir(in("none")));
-    char place[4096], again[4200];
+    /* a link to nothing is nothing, a file is no folder, links in a circle are there and tell when they're opened */
+    char *text, place[4096], again[4200];
+    size_t len;
+    const char *link = in("link"), *circle = in("circle");
+    assert_int_equal(symlink("none", link), 0);
+    assert_int_equal(symlink("circle", circle), 0);
+    assert_false(file_exists(link) || file_exists("/dev/null/none") || file_exists(""));
+    assert_true(file_exists(circle) && !file_is_dir(circle));
+    says(file_read(circle, 100, &text, &len, &why), circle, ": cannot open: Too many levels of symbolic links");
+    assert_int_equal(remove(link) | remove(circle), 0);
     assert_int_equal(file_program_dir(place, sizeof place, &why), CADRE_OK);
     snprintf(again, sizeof again, "%s/%s", place, program_invocation_short_name);
     assert_true(file_exists(again));
