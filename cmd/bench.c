@@ -48,9 +48,7 @@ static const char notes[] = "TTFT: start to first token. TPOT: (last - first tok
 /* ---- one pass ---- */
 
 static void put_sample(json_out *o, const bench *b, const gen_result *g, int visit, bool warmup) {
-    json_open(o, NULL, '{');
-    json_put_int(o, "schema", 1);
-    json_put_text(o, "kind", "bench");
+    say_sample_open(o, "bench");
     json_put_text(o, "run", b->run);
     json_put_int(o, "visit", visit);
     json_put_bool(o, "warmup", warmup);
@@ -62,13 +60,7 @@ static void put_sample(json_out *o, const bench *b, const gen_result *g, int vis
     json_open(o, "requests", '[');
     for (int i = 0; i < b->job.count; i++) {
         const gen_request *r = &b->job.requests[i];
-        char hex[65];
-        gen_sha(r->ids, r->count, hex);
-        json_open(o, NULL, '{');
-        json_put_int(o, "id", i);
-        json_put_int(o, "prompt_tokens", r->prompt_len);
-        json_put_int(o, "tokens", r->count);
-        json_put_text(o, "sha256", hex);
+        bench_open_request(o, r, i);
         json_open(o, "at_ms", '[');
         for (int k = 0; k < r->count; k++) json_put_real(o, NULL, (double)r->at_ns[k] / 1e6);
         json_close(o, ']');

@@ -32,5 +32,7 @@ typedef struct bench {
     bool ignore_ends, differs;
 } bench;
 
+/* Opens the object of request i, for a sample and for the result: id, lengths, hash. The caller adds times, closes. */
+void bench_open_request(json_out *o, const gen_request *r, int i);
 int bench_report(const bench *b, int status);
 #endif

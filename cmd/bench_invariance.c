@@ -183,9 +183,7 @@ static void put_lists(json_out *o, const invariance *v) {
 
 static int report_json(const invariance *v, int status) {
     json_out o = {0};
-    json_open(&o, NULL, '{');
-    json_put_int(&o, "schema", 1);
-    json_put_text(&o, "command", "bench invariance");
+    say_json_open(&o, "bench invariance");
     json_put_int(&o, "cells", v->ran);
     json_put_int(&o, "equal", v->equal);
     put_axes(&o, v);

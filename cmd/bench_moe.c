@@ -1,7 +1,8 @@
 /* bench_moe.c: `cadre bench moe`: one layer at a time against the floor of this machine in the same window.
  *
- *   visit: for each m:  probe | steps over all layers, timed | probe      ... repeated, so that drift hits every m
- * alike
+ *   visit of an m:  probe | steps over all layers, timed | probe
+ *
+ * All m are visited by turns, again and again, so that drift hits every m alike.
  */
 #include "commands.h"
 #include "layers.h"
@@ -79,15 +80,11 @@ typedef struct bench {
 static cadre_err keep_sample(const bench *b, const row *r, int visit, int order, int steps, const double gbps[2],
                              cadre_fail *why) {
     json_out o = {0};
-    char text[128];
-    json_open(&o, NULL, '{');
-    json_put_int(&o, "schema", 1);
-    json_put_text(&o, "kind", "bench moe");
+    say_sample_open(&o, "bench moe");
     json_put_text(&o, "run", b->run);
     json_put_int(&o, "visit", visit);
     json_put_int(&o, "order", order);
-    json_put_text(&o, "shape", b->shape.name);
-    json_put_text(&o, "desc", shape_text(&b->shape.desc, text));
+    shape_put(&o, &b->shape);
     json_put_text(&o, "routing", b->routing.text);
     json_put_int(&o, "m", r->plan.m);
     json_put_int(&o, "layers", b->layers.count);
@@ -215,12 +212,8 @@ static void put_row(json_out *o, const bench *b, const row *r) {
 
 static int report_json(const bench *b) {
     json_out o = {0};
-    char text[128];
-    json_open(&o, NULL, '{');
-    json_put_int(&o, "schema", 1);
-    json_put_text(&o, "command", "bench moe");
-    json_put_text(&o, "shape", b->shape.name);
-    json_put_text(&o, "desc", shape_text(&b->shape.desc, text));
+    say_json_open(&o, "bench moe");
+    shape_put(&o, &b->shape);
     json_put_text(&o, "routing", b->routing.text);
     json_put_int(&o, "layers", b->layers.count);
     json_put_bool(&o, "cold", b->layers.cold);
@@ -271,9 +264,9 @@ static void say_drift(const bench *b) {
 static void say_report(const bench *b) {
     static const char *const head[] = {"m",          "experts", "MB",    "us",     "95 %",  "floor us",
                                        "floor/time", "GB/s",    "probe", "config", "source"};
-    char text[128], switches[512];
+    char switches[512];
     table t;
-    say_pair("shape", "%s: %s", b->shape.name, shape_text(&b->shape.desc, text));
+    shape_say(&b->shape);
     say_pair("routing", "%s, %d layers of random weights%s", b->routing.text, b->layers.count,
              b->layers.cold ? "" : ": too few to leave the cache");
     say_pair("device", "%s", cadre_device_name(b->device));

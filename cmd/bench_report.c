@@ -54,17 +54,20 @@ static void put_summary(json_out *o, const bench *b) {
     json_close(o, '}');
 }
 
+void bench_open_request(json_out *o, const gen_request *r, int i) {
+    char hex[65];
+    gen_sha(r->ids, r->count, hex);
+    json_open(o, NULL, '{');
+    json_put_int(o, "id", i);
+    json_put_int(o, "prompt_tokens", r->prompt_len);
+    json_put_int(o, "tokens", r->count);
+    json_put_text(o, "sha256", hex);
+}
+
 static void put_requests(json_out *o, const bench *b) {
     json_open(o, "requests", '[');
     for (int i = 0; i < b->job.count; i++) {
-        const gen_request *r = &b->job.requests[i];
-        char hex[65];
-        gen_sha(r->ids, r->count, hex);
-        json_open(o, NULL, '{');
-        json_put_int(o, "id", i);
-        json_put_int(o, "prompt_tokens", r->prompt_len);
-        json_put_int(o, "tokens", r->count);
-        json_put_text(o, "sha256", hex);
+        bench_open_request(o, &b->job.requests[i], i);
         json_put_real(o, "ttft_ms", REQUEST(b, ttft, i));
         json_put_real(o, "tpot_ms", REQUEST(b, tpot, i));
         json_close(o, '}');
@@ -74,9 +77,7 @@ static void put_requests(json_out *o, const bench *b) {
 
 static int report_json(const bench *b, int status) {
     json_out o = {0};
-    json_open(&o, NULL, '{');
-    json_put_int(&o, "schema", 1);
-    json_put_text(&o, "command", "bench");
+    say_json_open(&o, "bench");
     put_requests(&o, b);
     put_summary(&o, b);
     json_put_text(&o, "samples", b->o->out);

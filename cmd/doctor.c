@@ -240,9 +240,7 @@ static void put_machine(json_out *o, const doctor *d) {
 
 static int report_json(const doctor *d, int status) {
     json_out o = {0};
-    json_open(&o, NULL, '{');
-    json_put_int(&o, "schema", 1);
-    json_put_text(&o, "command", "doctor");
+    say_json_open(&o, "doctor");
     json_put_text(&o, "version", cadre_version());
     json_put_text(&o, "compiler", open_compiler());
     put_machine(&o, d);

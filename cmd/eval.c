@@ -184,9 +184,7 @@ static void put_score(json_out *o, const reader *r, const score *s) {
 
 static int report_json(const reader *r, const score *s, int count, const char *dir, const char *device) {
     json_out o = {0};
-    json_open(&o, NULL, '{');
-    json_put_int(&o, "schema", 1);
-    json_put_text(&o, "command", "eval");
+    say_json_open(&o, "eval");
     json_put_int(&o, "bytes", (int64_t)r->bytes);
     json_put_int(&o, "ctx", r->window);
     json_put_int(&o, "stride", r->stride);

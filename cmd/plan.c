@@ -97,12 +97,8 @@ static void put_config(json_out *o, const explained *x, const plan_row *row) {
 
 static int report_json(const explained *x) {
     json_out o = {0};
-    char text[128];
-    json_open(&o, NULL, '{');
-    json_put_int(&o, "schema", 1);
-    json_put_text(&o, "command", "plan explain");
-    json_put_text(&o, "shape", x->shape.name);
-    json_put_text(&o, "desc", shape_text(&x->shape.desc, text));
+    say_json_open(&o, "plan explain");
+    shape_put(&o, &x->shape);
     json_put_text(&o, "platform", x->o->platform);
     json_put_text(&o, "device", x->device);
     json_open(&o, "rows", '[');
@@ -129,11 +125,10 @@ static int report_json(const explained *x) {
 }
 
 static void say_report(const explained *x) {
-    char text[128];
     table t;
     bool shadows = false;
     for (int i = 0; i < x->count; i++) shadows |= *line_of(x, x->m[i]).shadows != 0;
-    say_pair("shape", "%s: %s", x->shape.name, shape_text(&x->shape.desc, text));
+    shape_say(&x->shape);
     say_pair("device", "%s", x->device);
     say_pair("kernel", "%s, numerics %s", x->plan.kernel->name, op_numerics(x->plan.key.dtype));
     table_open(&t, shadows ? "rllll" : "rlll");

@@ -56,9 +56,7 @@ static int report_json(const run_opts *o, const opened *m, const job *j, const g
     char hex[65];
     cadre_sampling sampling = run_sampling(o, m->model);
     job_sha(j, hex);
-    json_open(&out, NULL, '{');
-    json_put_int(&out, "schema", 1);
-    json_put_text(&out, "command", "run");
+    say_json_open(&out, "run");
     put_text(&out, m->model, j->requests, j->count);
     json_put_text(&out, "sha256", hex);
     json_put_int(&out, "tokens", tokens_of(j));

@@ -70,6 +70,19 @@ int say_failed(const cadre_fail *why) {
     return EXIT_COULD_NOT;
 }
 
+static void open_object(json_out *o, const char *key, const char *name) {
+    json_open(o, NULL, '{');
+    json_put_int(o, "schema", 1);
+    json_put_text(o, key, name);
+}
+
+void say_json_open(json_out *o, const char *command) {
+    open_object(o, "command", command);
+}
+void say_sample_open(json_out *o, const char *kind) {
+    open_object(o, "kind", kind);
+}
+
 int say_json(json_out *o, int status) {
     if (o->failed) {
         json_out_free(o);

@@ -19,6 +19,9 @@ void say_pair(const char *label, const char *format, ...) __attribute__((format(
 void say_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* "cadre: why" on stderr; returns EXIT_COULD_NOT. */
 int say_failed(const cadre_fail *why);
+/* Opens the one object of a result or a raw sample: schema, and which command's or kind it is. */
+void say_json_open(json_out *o, const char *command);
+void say_sample_open(json_out *o, const char *kind);
 /* The one object, closed by the caller, as one line on stdout; frees it. Returns an exit status: `status`, or 2. */
 int say_json(json_out *o, int status);
 /* stdout is flushed and checked; returns `status`, or 2 with a line when it could not be written. */

@@ -140,3 +140,14 @@ const char *shape_text(const cadre_moe_desc *d, char text[128]) {
     if (d->shared_f) snprintf(text + n, 128 - (size_t)n, " shared=%d", d->shared_f);
     return text;
 }
+
+void shape_put(json_out *o, const shape *s) {
+    char text[128];
+    json_put_text(o, "shape", s->name);
+    json_put_text(o, "desc", shape_text(&s->desc, text));
+}
+
+void shape_say(const shape *s) {
+    char text[128];
+    say_pair("shape", "%s: %s", s->name, shape_text(&s->desc, text));
+}

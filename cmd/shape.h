@@ -18,4 +18,7 @@ double shape_shared_bytes(const cadre_moe_desc *d);
 double shape_flops(const cadre_moe_desc *d, double n);
 /* "d=2048 f=768 e=128 k=8 bf16 swiglu softmax" */
 const char *shape_text(const cadre_moe_desc *d, char text[128]);
+/* `shape` and `desc` of a result; the line for people. */
+void shape_put(json_out *o, const shape *s);
+void shape_say(const shape *s);
 #endif
