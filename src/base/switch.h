@@ -8,7 +8,7 @@
 /* X(id, "name", default, low, high, "what it does; what the default restores") */
 #define CADRE_SWITCHES(X)                                                                                         \
     X(ISA, "isa", 9, 0, 9, "highest kernel set: 0 ref, 1 avx2, 2 avx512, 3 avx512bf16, 9 whatever the CPU has")   \
-    X(PIN, "pin", 1, 0, 1, "tie worker threads to CPUs where the program asks for it")                                                          \
+    X(PIN, "pin", 1, 0, 1, "tie worker threads to CPUs where the program asks for it")                            \
     X(SPIN, "spin", 2000, 0, 1000000, "microseconds a worker spins before it sleeps between runs")                \
     X(HUGE_PAGES, "huge_pages", 1, 0, 1, "ask for huge pages for weights and caches")                             \
     X(PLANT, "plant", 0, 0, FAULT_COUNT - 1, "plant one fault (src/base/fault.h) to prove that a check finds it") \

@@ -48,7 +48,7 @@ struct cadre_session {
     int32_t *masked;       /* ids the tokenizer does not know */
     int masked_count;
     sample_candidate *candidates; /* [vocab] */
-    float *weights;               /* [vocab]: exp((logit - best) / temperature) by id */
+    float *weights;               /* [vocab]: e to the (logit - best) / temperature, by id */
 };
 
 /* Keys (values: which = 1) of a layer and slot. */
