@@ -238,12 +238,23 @@ static cadre_err split_types(const char *list, char types[TYPES][8], int *count,
                   : cadre_fail_set(why, CADRE_RANGE, "--weights is empty, expected some of auto, bf16, f32, q8, q4");
 }
 
+/* Bits per byte of a text that is not UTF-8 would count bytes that were never scored. */
+static cadre_err check_text(const char *name, const char *text, size_t len, cadre_fail *why) {
+    const unsigned char *p = (const unsigned char *)text, *end = p + len;
+    for (int n; p < end; p += n)
+        if (utf8_decode(p, end, &n) == UTF8_BAD)
+            return cadre_fail_set(why, CADRE_FORMAT, "%.300s: byte %zu (0x%02X) is not UTF-8", name,
+                                  (size_t)(p - (const unsigned char *)text), *p);
+    return CADRE_OK;
+}
+
 static int eval_all(const eval_opts *o, const char *text, size_t len, cadre_fail *why) {
     char types[TYPES][8], device[160] = "", dir[OPEN_PATH_MAX] = "";
     score scores[TYPES] = {0};
     reader r = {.o = o};
     int count;
     cadre_err err = split_types(o->weights, types, &count, why);
+    if (!err) err = check_text(o->file, text, len, why);
     for (int i = 0; i < count && !err; i++) {
         opened m = {0};
         err = eval_type(&r, types[i], text, len, &scores[i], &m, why);

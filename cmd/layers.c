@@ -100,6 +100,15 @@ static cadre_err touch_all(layers *l, uint64_t seed, cadre_fail *why) {
     return err;
 }
 
+/* Said before anything is taken: packing a layer only to be killed helps nobody. */
+static cadre_err check_memory(const cadre_moe_desc *d, int count, cadre_fail *why) {
+    double side = d->f > d->shared_f ? d->f : d->shared_f, source_bytes = 2.0 * (side > d->e ? side : d->e) * d->d;
+    double need = layer_bytes(d) * count + source_bytes + 2.0 * WINDOWS, have = (double)dev_memory_available();
+    if (need <= have) return CADRE_OK;
+    return cadre_fail_set(why, CADRE_NOMEM, "%d layers do not fit: need %.1f MB, have %.1f MB", count, need / 1e6,
+                          have / 1e6);
+}
+
 cadre_err layers_init(layers *l, cadre_device *device, const cadre_moe_desc *desc, int count, uint64_t seed,
                       cadre_fail *why) {
     source s;
@@ -112,7 +121,9 @@ cadre_err layers_init(layers *l, cadre_device *device, const cadre_moe_desc *des
     l->cold = device->l3 <= 0 || l->step_bytes >= 3.0 * (double)device->l3;
     l->moe = mem_new_array((size_t)l->count, sizeof *l->moe);
     l->scratch = mem_new_array((size_t)l->count, sizeof *l->scratch);
-    cadre_err err = l->moe && l->scratch ? source_init(&s, desc, seed, why) : (s = (source){0}, no_memory(why));
+    s = (source){0};
+    cadre_err err = l->moe && l->scratch ? check_memory(desc, l->count, why) : no_memory(why);
+    if (!err) err = source_init(&s, desc, seed, why);
     for (int i = 0; i < l->count && !err; i++) {
         say_progress("packing layer %d of %d", i + 1, l->count);
         err = make_layer(l, i, device, &s, why);

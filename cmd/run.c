@@ -70,21 +70,21 @@ cadre_sampling run_sampling(const run_opts *o, const cadre_model *model) {
     return (cadre_sampling){(float)temperature, top_k, (float)top_p, o->seed};
 }
 
-static cadre_err read_file_prompts(const run_opts *o, const cadre_model *m, prompts *p, cadre_fail *why) {
-    char *text;
-    size_t len;
-    bool in = !strcmp(o->file, "-");
-    const char *name = in ? "standard input" : o->file;
-    cadre_err err = in ? file_read_stdin(TEXT_LIMIT, &text, &len, why) : file_read(name, TEXT_LIMIT, &text, &len, why);
-    if (err) return err;
-    if (o->batch > 1) {
-        err = prompts_add_lines(p, m, name, text, len, why);
-    } else {
-        if (len && text[len - 1] == '\n') len--; /* the newline that ends a text file is no part of the prompt */
-        err = prompts_add_text(p, m, text, len, why);
+/* The text of -f, read before the model is opened: a wrong name should not cost a load. */
+static cadre_err read_text(run_opts *o, cadre_fail *why) {
+    if (!o->file) return CADRE_OK;
+    if (!strcmp(o->file, "-")) {
+        o->file = "standard input";
+        return file_read_stdin(TEXT_LIMIT, &o->text, &o->len, why);
     }
-    mem_free(text);
-    return err;
+    return file_read(o->file, TEXT_LIMIT, &o->text, &o->len, why);
+}
+
+static cadre_err read_file_prompts(const run_opts *o, const cadre_model *m, prompts *p, cadre_fail *why) {
+    size_t len = o->len;
+    if (o->batch > 1) return prompts_add_lines(p, m, o->file, o->text, len, why);
+    if (len && o->text[len - 1] == '\n') len--; /* the newline that ends a text file is no part of the prompt */
+    return prompts_add_text(p, m, o->text, len, why);
 }
 
 static cadre_err read_prompts(const run_opts *o, const cadre_model *m, prompts *p, cadre_fail *why) {
@@ -198,9 +198,13 @@ static int run(void) {
     int status;
     if (!opts_read(&run_command, &o, &status)) return status;
     say_to_stderr(true); /* stdout is for the text */
-    if (check(&o, &why) || open_both(&o.common, o.model, o.weights, &m, &why)) return say_failed(&why);
+    if (check(&o, &why) || read_text(&o, &why) || open_both(&o.common, o.model, o.weights, &m, &why)) {
+        mem_free(o.text);
+        return say_failed(&why);
+    }
     status = run_model(&o, &m, &why);
     open_close(&m);
+    mem_free(o.text);
     return status;
 }
 

@@ -35,7 +35,7 @@ INLINE void quant_store_block(const op_experts *a, const float *sums, int sides,
 
 /* Rows of one expert against block b of its outputs; `made`: panels the block has (2, or 1 at the end). */
 INLINE void quant_up_rows(bool q4, int sides, const op_experts *a, const experts_knobs *knobs, int expert, int b,
-                          int made, qtile *t) {
+                          int made, const uint8_t *next, qtile *t) {
     bool tail = fault_planted(FAULT_TAIL);
     int first = a->offset[expert], end = a->offset[expert + 1], most = knobs->rows;
     int panels = quant_tile_lines(knobs) / sides < made ? quant_tile_lines(knobs) / sides : made;
@@ -49,6 +49,7 @@ INLINE void quant_up_rows(bool q4, int sides, const op_experts *a, const experts
         }
         for (int p = 0; p < made; p += panels) {
             t->w = w + (size_t)p * t->panel;
+            t->next = p + panels < made ? t->w + (size_t)panels * t->panel : row + rows < end ? NULL : next;
             t->y = sums + p * sides * OP_LANES;
             qtile_product(q4, sides, panels, rows, t);
         }
@@ -71,16 +72,18 @@ INLINE void quant_up(cadre_dtype type, const op_experts *a, const experts_knobs 
         int made = panels - b * 2 < 2 ? panels - b * 2 : 2;
         if (made == 1) memset(sums, 0, sizeof sums); /* the other half of the block does not exist */
         t.w = (const uint8_t *)a->w_up + (size_t)expert * a->up_stride + (size_t)(b * 2) * t.panel;
+        const uint8_t *next = (b + 1) * 2 < hi ? t.w + 2 * t.panel : NULL;
         if (sides == 2)
-            quant_up_rows(type == CADRE_Q4, 2, a, knobs, expert, b, made, &t);
+            quant_up_rows(type == CADRE_Q4, 2, a, knobs, expert, b, made, next, &t);
         else
-            quant_up_rows(type == CADRE_Q4, 1, a, knobs, expert, b, made, &t);
+            quant_up_rows(type == CADRE_Q4, 1, a, knobs, expert, b, made, next, &t);
     }
 }
 
 /* ---- down ---- */
 
-INLINE void quant_down_rows(bool q4, const op_experts *a, int most, int expert, int at, int panels, qtile *t) {
+INLINE void quant_down_rows(bool q4, const op_experts *a, int most, int expert, int at, int panels, const uint8_t *next,
+                            qtile *t) {
     bool tail = fault_planted(FAULT_TAIL);
     int first = a->offset[expert], end = a->offset[expert + 1];
     for (int row = first, rows; row < end; row += rows) {
@@ -88,6 +91,7 @@ INLINE void quant_down_rows(bool q4, const op_experts *a, int most, int expert, 
         for (int r = 0; r < rows; r++) t->x[r] = (const int8_t *)a->h + (size_t)(row + r) * a->ldh;
         if (tail && rows < most && row > first) t->x[rows - 1] -= a->ldh;
         t->y = a->slots + (size_t)row * t->ldy + at * OP_LANES;
+        t->next = row + rows < end ? NULL : next;
         qtile_product(q4, 1, panels, rows, t);
     }
 }
@@ -97,13 +101,17 @@ INLINE void quant_down(cadre_dtype type, const op_experts *a, const experts_knob
                .blocks = quant_blocks(a->f),
                .ldy = (size_t)(hi - lo) * OP_LANES,
                .order = fault_planted(FAULT_ORDER)};
-    for (int expert = experts_active(a, -1); expert < a->e; expert = experts_active(a, expert)) {
+    for (int expert = experts_active(a, -1), after; expert < a->e; expert = after) {
+        after = experts_active(a, expert);
         const uint8_t *w = (const uint8_t *)a->w_down + (size_t)expert * a->down_stride;
+        const uint8_t *w_after =
+            after < a->e ? w + (size_t)(after - expert) * a->down_stride + (size_t)lo * t.panel : NULL;
         for (int p = lo, panels; p < hi; p += panels) {
             panels = quant_tile_lines(knobs);
             while (panels > hi - p) panels /= 2;
             t.w = w + (size_t)p * t.panel;
-            quant_down_rows(type == CADRE_Q4, a, knobs->rows, expert, p - lo, panels, &t);
+            const uint8_t *next = p + panels < hi ? t.w + (size_t)panels * t.panel : w_after;
+            quant_down_rows(type == CADRE_Q4, a, knobs->rows, expert, p - lo, panels, next, &t);
         }
     }
     experts_combine(a, lo, hi);

@@ -16,8 +16,12 @@ enum { QTILE = 16 }; /* sums take 16 of 32 registers */
 #else
 enum { QTILE = 4 }; /* sums take 8 of 16: both are pairs */
 #endif
+/* How far ahead of the loads each panel's weights are asked for, in bytes, and its scales, in blocks. */
 #ifndef QTILE_AHEAD
 #    define QTILE_AHEAD 2048
+#endif
+#ifndef QTILE_SCALES_AHEAD
+#    define QTILE_SCALES_AHEAD 8
 #endif
 
 typedef struct qtile {
@@ -27,16 +31,25 @@ typedef struct qtile {
     const int8_t *x[QTILE_ROWS]; /* rows (quant.h) */
     float *y;                    /* row r, panel p, side g at y[r * ldy + (p * sides + g) * 16] */
     size_t ldy;
-    bool order; /* fault: odd blocks after even ones */
+    const uint8_t *next; /* the panels that come after these, NULL: unknown, or these again */
+    bool order;          /* fault: odd blocks after even ones */
 } qtile;
 
+/* `bytes` per block, `ahead` blocks on from block b: in these panels, or at the head of the next ones. `at`: where in a
+ * panel the stream begins. */
+INLINE const uint8_t *qtile_soon(const qtile *t, size_t at, size_t bytes, int b, int ahead) {
+    int soon = b + ahead;
+    if (soon < t->blocks) return t->w + at + (size_t)soon * bytes;
+    return t->next ? t->next + at + (size_t)(soon - t->blocks) * bytes : t->w + at + (size_t)b * bytes;
+}
+
 /* One line of four inputs (Q8), or two (Q4), of every panel and side against every row. */
-INLINE void qtile_line(bool q4, int sides, int panels, int rows, const uint8_t *w, size_t panel, size_t side,
-                       const int8_t *const x[], int at, vi sums[QTILE_ROWS][QTILE_LINES]) {
+INLINE void qtile_line(bool q4, int sides, int panels, int rows, const uint8_t *w, const uint8_t *soon, size_t panel,
+                       size_t side, const int8_t *const x[], int at, vi sums[QTILE_ROWS][QTILE_LINES]) {
     UNROLL for (int s = 0; s < panels * sides; s++) {
-        const uint8_t *p = w + (size_t)(s / sides) * panel + (size_t)(s % sides) * side;
-        _mm_prefetch((const char *)p + QTILE_AHEAD, _MM_HINT_T0);
-        vi line = i_load(p);
+        size_t off = (size_t)(s / sides) * panel + (size_t)(s % sides) * side;
+        _mm_prefetch((const char *)soon + off, _MM_HINT_T0);
+        vi line = i_load(w + off);
         if (q4) {
             vi low = i_low(line), high = i_high(line);
             UNROLL for (int r = 0; r < rows; r++) {
@@ -62,9 +75,14 @@ INLINE void qtile_block(bool q4, int sides, int panels, int rows, const qtile *t
         vi start = i_start(q4, quant_row_sums(t->x[r], t->blocks)[b]);
         UNROLL for (int s = 0; s < panels * sides; s++) sums[r][s] = start;
     }
+    const uint8_t *soon = qtile_soon(t, 0, side * (size_t)sides, b, QTILE_AHEAD / (lines * 64 * sides));
     for (int j = 0; j < lines; j++)
-        qtile_line(q4, sides, panels, rows, w + (size_t)j * 64, t->panel, side, x, j * step, sums);
-    const uint8_t *scales = t->w + (size_t)t->blocks * side * (size_t)sides + (size_t)b * (size_t)sides * 32;
+        qtile_line(q4, sides, panels, rows, w + (size_t)j * 64, soon + (size_t)j * 64, t->panel, side, x, j * step,
+                   sums);
+    size_t scales_at = (size_t)t->blocks * side * (size_t)sides;
+    const uint8_t *scales = t->w + scales_at + (size_t)b * (size_t)sides * 32;
+    soon = qtile_soon(t, scales_at, (size_t)sides * 32, b, QTILE_SCALES_AHEAD);
+    UNROLL for (int p = 0; p < panels; p++) _mm_prefetch((const char *)soon + (size_t)p * t->panel, _MM_HINT_T0);
     UNROLL for (int s = 0; s < panels * sides; s++) {
         vf scale =
             v_load_bf16((const uint16_t *)(const void *)(scales + (size_t)(s / sides) * t->panel + s % sides * 32));
