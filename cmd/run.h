@@ -10,7 +10,7 @@ typedef struct run_opts {
     bool chat, ignore_eos, stats;
     int tokens, context, batch, chunk, top_k;
     double temperature, top_p; /* -1: not given; so is top_k */
-    char *text; /* of -f, mem_new memory */
+    char *text;                /* of -f, mem_new memory */
     size_t len;
     uint64_t seed;
 } run_opts;
