@@ -155,6 +155,8 @@ cadre_err cadre_device_open(const cadre_device_options *options, cadre_device **
     if (!threads) threads = pool_default_threads();
     cadre_device *d = mem_new(sizeof *d);
     if (!d) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for a device");
+    if (threads > pool_default_threads())
+        log_once("%d threads share %d CPUs: a step waits for the slowest", threads, pool_default_threads());
     cadre_err err = pool_new(threads, &d->threads, why);
     if (!err && options && options->pin && switch_get(SWITCH_PIN)) pool_pin(d->threads);
     if (err) {

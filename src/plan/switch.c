@@ -53,6 +53,8 @@ cadre_err cadre_set(const char *assignment, cadre_fail *why) {
     const char *text;
     long value;
     if (!assignment) return cadre_fail_set(why, CADRE_RANGE, "a switch is NULL, expected name=value");
+    if (!strchr(assignment, '='))
+        return cadre_fail_set(why, CADRE_RANGE, "switch '%.60s' has no value, expected NAME=VALUE", assignment);
     if (find_knob(assignment, &family, &knob, &text)) return set_knob(family, knob, text, why);
     cadre_err err = switch_parse(switch_defs, SWITCH_COUNT, assignment, &index, &value, why);
     if (!err) switch_set((switch_id)index, value);
