@@ -30,7 +30,7 @@ static void embed(const cadre_session *s, team *t) {
 static void norm(const cadre_session *s, team *t, int n, const float *x, const float *weight, float *y) {
     cadre_model *m = s->model;
     size_t d = (size_t)m->config.d;
-    const plan_row *row = team_id(t) == 0 ? plan_use(&m->norm_plan, n) : plan_row_for(&m->norm_plan, n);
+    const plan_row *row = plan_use_team(&m->norm_plan, t, n);
     op_norm a = {.n = n,
                  .d = m->config.d,
                  .x = x,
@@ -62,13 +62,6 @@ static void norm_heads(const cadre_model *m, int heads, const float *weight, flo
     m->norm_plan.kernel->run.norm(&a, &plan_row_for(&m->norm_plan, heads)->knobs.norm, 0, heads);
 }
 
-static void store(cadre_dtype type, const float *v, size_t n, void *out) {
-    if (type == CADRE_F32)
-        memcpy(out, v, n * sizeof *v);
-    else
-        for (size_t i = 0; i < n; i++) ((uint16_t *)out)[i] = op_bf16(v[i]);
-}
-
 /* q and k of one row are normed and rotated; k and v go to the cache. */
 static void place_row(const cadre_session *s, const model_layer *layer, int l, int i) {
     const cadre_model *m = s->model;
@@ -82,8 +75,8 @@ static void place_row(const cadre_session *s, const model_layer *layer, int l, i
     op_rope(q, c->heads, c->head_dim, c->head_dim, cos, sin);
     op_rope(k, c->kv_heads, c->head_dim, c->head_dim, cos, sin);
     size_t at = row_offset(p->position[i], width) * size;
-    store(m->dtype, k, width, session_plane(s, l, p->slot[i], 0) + at);
-    store(m->dtype, v, width, session_plane(s, l, p->slot[i], 1) + at);
+    op_round(m->dtype, k, width, session_plane(s, l, p->slot[i], 0) + at);
+    op_round(m->dtype, v, width, session_plane(s, l, p->slot[i], 1) + at);
 }
 
 /* Where row i finds its keys. Two faults may be planted here (fault.h). */
@@ -106,7 +99,7 @@ static void attend(const cadre_session *s, team *t, const model_layer *layer, in
     for (int i = lo; i < hi; i++) place_row(s, layer, l, i);
     for (int i = 0; team_id(t) == 0 && i < p->n; i++) p->attn[i] = row_keys(s, l, i);
     team_barrier(t);
-    const plan_row *row = team_id(t) == 0 ? plan_use(&m->attn_plan, p->n) : plan_row_for(&m->attn_plan, p->n);
+    const plan_row *row = plan_use_team(&m->attn_plan, t, p->n);
     op_attn a = {.n = p->n,
                  .heads = c->heads,
                  .kv_heads = c->kv_heads,

@@ -58,7 +58,7 @@ void moe_dense_done(moe_dense *m) {
 
 void moe_dense_team(moe_dense *m, team *t, int n, const void *x, size_t ldx, float *y, size_t ldy, bool add) {
     if (n == 0) return;
-    const plan_row *row = team_id(t) == 0 ? plan_use(&m->plan, n) : plan_row_for(&m->plan, n);
+    const plan_row *row = plan_use_team(&m->plan, t, n);
     const dense_knobs *knobs = &row->knobs.dense;
     op_dense a = {.n = n,
                   .in = m->in,

@@ -63,7 +63,7 @@ static void down_team(const moe_experts *m, team *t, const op_experts *a, const 
 
 void moe_experts_run(moe_experts *m, team *t, const moe_scratch *s, int n, const void *z, size_t ldz, float *out,
                      size_t ldo, bool add) {
-    const plan_row *row = team_id(t) == 0 ? plan_use(&m->plan, n) : plan_row_for(&m->plan, n);
+    const plan_row *row = plan_use_team(&m->plan, t, n);
     op_experts a = {.n = n,
                     .d = m->d,
                     .f = m->f,

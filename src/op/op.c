@@ -134,17 +134,19 @@ int op_dtype_find(const char *name) {
     return -1;
 }
 
+void op_round(cadre_dtype t, const float *v, size_t n, void *out) {
+    if (t == CADRE_F32)
+        memcpy(out, v, n * sizeof *v);
+    else
+        for (size_t i = 0; i < n; i++) ((uint16_t *)out)[i] = op_bf16(v[i]);
+}
+
 void op_round_row(cadre_dtype t, const float *v, int n, void *row) {
-    size_t used = (size_t)n, end = op_stride(t, n);
     if (op_is_quant(t)) {
         quant_row(v, n, row);
         return;
     }
-    for (size_t i = 0; i < used; i++) {
-        if (t == CADRE_BF16)
-            ((uint16_t *)row)[i] = op_bf16(v[i]);
-        else
-            ((float *)row)[i] = v[i];
-    }
-    memset((char *)row + used * op_dtype_size(t), 0, (end - used) * op_dtype_size(t));
+    size_t used = (size_t)n, size = op_dtype_size(t);
+    op_round(t, v, used, row);
+    memset((char *)row + used * size, 0, (op_stride(t, n) - used) * size);
 }

@@ -66,6 +66,8 @@ float op_load(cadre_dtype t, const void *data, size_t index);
 /* "f32", "bf16", "f16", "q8", "q4", by cadre_dtype; and back: -1 if there is none. */
 const char *op_dtype_name(cadre_dtype t);
 int op_dtype_find(const char *name);
+/* out[i] = v[i] in a plain type (F32 or BF16), rounded once. */
+void op_round(cadre_dtype t, const float *v, size_t n, void *out);
 /* One row of n activations in type t, rounded once, with zeros up to op_stride(t, n); or quantized (quant.h). */
 void op_round_row(cadre_dtype t, const float *v, int n, void *row);
 uint16_t op_bf16(float v); /* round to nearest even, denormals to zero, NaN quiet: what vcvtneps2bf16 does */

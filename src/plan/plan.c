@@ -66,6 +66,10 @@ const plan_row *plan_use(plan *p, int n) {
     return row;
 }
 
+const plan_row *plan_use_team(plan *p, const team *t, int n) {
+    return team_id(t) == 0 ? plan_use(p, n) : plan_row_for(p, n);
+}
+
 static void shape_text(const plan_key *k, char *text, size_t size) {
     const char *type = op_dtype_name(k->dtype);
     switch (k->family) {

@@ -34,8 +34,10 @@ typedef struct plan {
 
 /* Fills *p (caller's storage). Errors: RANGE when an override is illegal for the kernel (named). */
 cadre_err plan_make(const cadre_device *device, const plan_key *key, plan *p, cadre_fail *why);
-/* The row for n >= 1 tokens, its run counter increased by one (team member 0 calls this; others use plan_row_for). */
+/* The row for n >= 1 tokens, its run counter increased by one. */
 const plan_row *plan_use(plan *p, int n);
+/* The same for a member of a team that runs the kernel together: counted once, by member 0. */
+const plan_row *plan_use_team(plan *p, const team *t, int n);
 const plan_row *plan_row_for(const plan *p, int n);
 /* Writes receipts of p into out[0..cap); returns the number of rows. */
 int plan_receipts(const plan *p, cadre_receipt *out, int cap);
