@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-static const char *dir;
-
 static const char *const base[][2] = {{"model_type", "\"qwen3_moe\""},
                                       {"vocab_size", "96"},
                                       {"hidden_size", "64"},
@@ -24,20 +22,6 @@ static const char *const base[][2] = {{"model_type", "\"qwen3_moe\""},
                                       {"torch_dtype", "\"bfloat16\""},
                                       {"eos_token_id", "2"}};
 enum { BASE = sizeof base / sizeof *base };
-
-static int make(void **state) {
-    (void)state;
-    static char kept[512];
-    snprintf(kept, sizeof kept, "%s", folder_new());
-    dir = kept;
-    return 0;
-}
-
-static int drop(void **state) {
-    (void)state;
-    folder_remove(dir);
-    return 0;
-}
 
 /* Writes the base config: `key` gets `value` (NULL: no such member), and `more` (may be NULL) is added in front. One
  * member a line, so that the line of a complaint is known. */
@@ -440,21 +424,21 @@ static void every_failed_allocation_is_reported(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(base_is_read, make, drop),
-        cmocka_unit_test_setup_teardown(defaults_hold, make, drop),
-        cmocka_unit_test_setup_teardown(spellings_are_one, make, drop),
-        cmocka_unit_test_setup_teardown(golden_spellings_agree, make, drop),
+        cmocka_unit_test_setup_teardown(base_is_read, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(defaults_hold, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(spellings_are_one, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(golden_spellings_agree, folder_make, folder_drop),
         cmocka_unit_test(golden_features_are_read),
-        cmocka_unit_test_setup_teardown(yarn_is_resolved, make, drop),
-        cmocka_unit_test_setup_teardown(layers_are_marked, make, drop),
-        cmocka_unit_test_setup_teardown(generation_wins, make, drop),
-        cmocka_unit_test_setup_teardown(missing_keys_are_named, make, drop),
-        cmocka_unit_test_setup_teardown(kinds_are_checked, make, drop),
-        cmocka_unit_test_setup_teardown(ranges_are_checked, make, drop),
-        cmocka_unit_test_setup_teardown(shapes_must_fit, make, drop),
-        cmocka_unit_test_setup_teardown(features_are_refused, make, drop),
-        cmocka_unit_test_setup_teardown(yarn_is_checked, make, drop),
-        cmocka_unit_test_setup_teardown(files_are_checked, make, drop),
+        cmocka_unit_test_setup_teardown(yarn_is_resolved, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(layers_are_marked, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(generation_wins, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(missing_keys_are_named, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(kinds_are_checked, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(ranges_are_checked, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(shapes_must_fit, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(features_are_refused, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(yarn_is_checked, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(files_are_checked, folder_make, folder_drop),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,4 +93,21 @@ static UNUSED void check_refusal(cadre_err err, const cadre_fail *why, cadre_err
     assert_null(strchr(why->text, '\n'));
 }
 #define TEXTS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* A folder per test, as cmocka's setup and teardown. */
+static UNUSED const char *dir;
+
+static UNUSED int folder_make(void **state) {
+    (void)state;
+    static char kept[512];
+    snprintf(kept, sizeof kept, "%s", folder_new());
+    dir = kept;
+    return 0;
+}
+
+static UNUSED int folder_drop(void **state) {
+    (void)state;
+    folder_remove(dir);
+    return 0;
+}
 #endif

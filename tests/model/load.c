@@ -17,7 +17,6 @@
 #define GOLDEN "tests/golden/models/"
 
 static cadre_device *device;
-static const char *dir;
 static char heard[4096];
 
 static void hear(void *ctx, const char *line) {
@@ -27,20 +26,14 @@ static void hear(void *ctx, const char *line) {
 }
 
 static int make(void **state) {
-    (void)state;
-    static char kept[512];
-    snprintf(kept, sizeof kept, "%s", folder_new());
-    dir = kept;
     heard[0] = 0;
     cadre_listen(hear, NULL);
-    return 0;
+    return folder_make(state);
 }
 
 static int drop(void **state) {
-    (void)state;
     cadre_listen(NULL, NULL);
-    folder_remove(dir);
-    return 0;
+    return folder_drop(state);
 }
 
 static cadre_model *open_model(const char *path, const char *weights) {

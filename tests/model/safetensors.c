@@ -4,22 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 
-static const char *dir;
-
-static int make(void **state) {
-    (void)state;
-    static char kept[512];
-    snprintf(kept, sizeof kept, "%s", folder_new());
-    dir = kept;
-    return 0;
-}
-
-static int drop(void **state) {
-    (void)state;
-    folder_remove(dir);
-    return 0;
-}
-
 static cadre_err open_named(const char *name, cadre_fail *why) {
     char path[1024];
     tensors *t = NULL;
@@ -344,17 +328,17 @@ static void every_failed_allocation_is_reported(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(prefix_is_checked, make, drop),
-        cmocka_unit_test_setup_teardown(sparse_header_is_refused, make, drop),
-        cmocka_unit_test_setup_teardown(what_is_no_file_is_refused, make, drop),
-        cmocka_unit_test_setup_teardown(json_is_strict, make, drop),
-        cmocka_unit_test_setup_teardown(nul_padding_is_refused, make, drop),
-        cmocka_unit_test_setup_teardown(members_are_checked, make, drop),
-        cmocka_unit_test_setup_teardown(spans_are_checked, make, drop),
-        cmocka_unit_test_setup_teardown(cover_is_checked, make, drop),
-        cmocka_unit_test_setup_teardown(odd_but_valid, make, drop),
-        cmocka_unit_test_setup_teardown(need_compares_shapes, make, drop),
-        cmocka_unit_test_setup_teardown(index_is_checked, make, drop),
+        cmocka_unit_test_setup_teardown(prefix_is_checked, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(sparse_header_is_refused, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(what_is_no_file_is_refused, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(json_is_strict, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(nul_padding_is_refused, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(members_are_checked, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(spans_are_checked, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(cover_is_checked, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(odd_but_valid, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(need_compares_shapes, folder_make, folder_drop),
+        cmocka_unit_test_setup_teardown(index_is_checked, folder_make, folder_drop),
         cmocka_unit_test(golden_shards_hold_the_same),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };
