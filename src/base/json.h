@@ -59,6 +59,9 @@ cadre_err json_text(const json_doc *doc, const json *object, const char *key, co
 /* "file:line:column: .path.to.value " + message. */
 cadre_err json_fail(const json_doc *doc, const json *v, cadre_fail *why, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* The same for what is well formed but not supported. */
+cadre_err json_refuse(const json_doc *doc, const json *v, cadre_fail *why, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* Writing: a growing text with correct escapes; one NOMEM at the end covers all calls. Zero-initialise. */
 typedef struct json_out {

@@ -58,17 +58,30 @@ static void add_path(line *l, const json *v) {
     for (int i = n > 4 ? 3 : n - 1; i >= 0; i--) add_step(l, up[i]);
 }
 
-cadre_err json_fail(const json_doc *doc, const json *v, cadre_fail *why, const char *format, ...) {
-    if (!why) return CADRE_FORMAT;
+static cadre_err fail_as(cadre_err code, const json_doc *doc, const json *v, cadre_fail *why, const char *format,
+                         va_list args) {
+    if (!why) return code;
     line l = {{0}, 0};
     char message[256];
+    vsnprintf(message, sizeof message, format, args);
+    add_path(&l, v);
+    return cadre_fail_set(why, code, "%.200s:%d:%d: %s %s", json_name(doc), v->line, v->column, l.text, message);
+}
+
+cadre_err json_fail(const json_doc *doc, const json *v, cadre_fail *why, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    cadre_err err = fail_as(CADRE_FORMAT, doc, v, why, format, args);
     va_end(args);
-    add_path(&l, v);
-    return cadre_fail_set(why, CADRE_FORMAT, "%.200s:%d:%d: %s %s", json_name(doc), v->line, v->column, l.text,
-                          message);
+    return err;
+}
+
+cadre_err json_refuse(const json_doc *doc, const json *v, cadre_fail *why, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    cadre_err err = fail_as(CADRE_UNSUPPORTED, doc, v, why, format, args);
+    va_end(args);
+    return err;
 }
 
 /* ---- what ---- */

@@ -23,17 +23,6 @@ static const json *given(const json *object, const char *key) {
     return v && v->kind != JSON_NULL ? v : NULL;
 }
 
-cadre_err config_unsupported(const json_doc *doc, const json *v, cadre_fail *why, const char *format, ...) {
-    char message[300];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    json_fail(doc, v, why, "%s", message);
-    if (why) why->code = CADRE_UNSUPPORTED;
-    return CADRE_UNSUPPORTED;
-}
-
 static cadre_err read_int(const json_doc *doc, const json *object, const char *key, int64_t def, int64_t low,
                           int64_t high, int *out, cadre_fail *why) {
     int64_t v = 0;
@@ -123,14 +112,14 @@ static cadre_err read_rope(const json_doc *doc, model_config *c, cadre_fail *why
     if (!err) err = json_text(doc, rope, "rope_type", kind, &kind, why);
     if (err) return err;
     if (part != 1)
-        return config_unsupported(doc, given(rope, "partial_rotary_factor") ? rope : root, why,
-                                  "has partial_rotary_factor %g, expected 1", part);
+        return json_refuse(doc, given(rope, "partial_rotary_factor") ? rope : root, why,
+                           "has partial_rotary_factor %g, expected 1", part);
     for (const json *v = rope ? rope->child : NULL; v; v = v->next)
         if (v->kind == JSON_OBJECT)
-            return config_unsupported(doc, v, why, "has rotary settings of its own: expected one for all layers");
+            return json_refuse(doc, v, why, "has rotary settings of its own: expected one for all layers");
     if (!kind || !strcmp(kind, "default")) return CADRE_OK;
     if (!strcmp(kind, "yarn")) return read_yarn(doc, rope, c, why);
-    return config_unsupported(doc, rope, why, "is of type '%.40s', expected default or yarn", kind);
+    return json_refuse(doc, rope, why, "is of type '%.40s', expected default or yarn", kind);
 }
 
 /* ---- sizes ---- */
@@ -169,8 +158,8 @@ static cadre_err read_dtype(const json_doc *doc, model_config *c, cadre_fail *wh
             c->dtype = (cadre_dtype[]){CADRE_F32, CADRE_BF16, CADRE_F16}[i];
             return CADRE_OK;
         }
-    return config_unsupported(doc, given(root, "dtype") ? json_get(root, "dtype") : json_get(root, "torch_dtype"), why,
-                              "is '%.40s', expected float32, bfloat16 or float16", name);
+    return json_refuse(doc, given(root, "dtype") ? json_get(root, "dtype") : json_get(root, "torch_dtype"), why,
+                       "is '%.40s', expected float32, bfloat16 or float16", name);
 }
 
 /* Features that would change the result and are not built. */
@@ -182,19 +171,18 @@ static cadre_err refuse_features(const json_doc *doc, cadre_fail *why) {
     if (!err) err = json_flag(doc, root, "use_sliding_window", false, &window, why);
     if (err) return err;
     if (strcmp(act, "silu"))
-        return config_unsupported(doc, json_get(root, "hidden_act"), why, "is '%.40s', expected silu", act);
+        return json_refuse(doc, json_get(root, "hidden_act"), why, "is '%.40s', expected silu", act);
     if (window)
-        return config_unsupported(doc, json_get(root, "use_sliding_window"), why,
-                                  "is true: sliding windows are not supported");
+        return json_refuse(doc, json_get(root, "use_sliding_window"), why,
+                           "is true: sliding windows are not supported");
     if ((v = given(root, "quantization_config")))
-        return config_unsupported(doc, v, why,
-                                  "is given: quantised checkpoints are not supported, expected float weights");
+        return json_refuse(doc, v, why, "is given: quantised checkpoints are not supported, expected float weights");
     v = given(root, "layer_types");
     if (v && v->kind != JSON_ARRAY) return json_fail(doc, v, why, "expected a list of texts");
     for (v = v ? v->child : NULL; v; v = v->next)
         if (!json_is(v, "full_attention"))
-            return config_unsupported(doc, v->parent, why,
-                                      "holds a kind of layer not known here, expected full_attention only");
+            return json_refuse(doc, v->parent, why,
+                               "holds a kind of layer not known here, expected full_attention only");
     return CADRE_OK;
 }
 
@@ -296,8 +284,8 @@ static cadre_err no_arch(const json_doc *doc, const char *type, cadre_fail *why)
     size_t n = 0;
     for (int i = 0; model_archs[i] && n < sizeof known; i++)
         n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", model_archs[i]->model_type);
-    return config_unsupported(doc, json_get(json_root(doc), "model_type"), why, "is '%.60s', expected one of: %s", type,
-                              known);
+    return json_refuse(doc, json_get(json_root(doc), "model_type"), why, "is '%.60s', expected one of: %s", type,
+                       known);
 }
 
 static cadre_err read_config(const json_doc *doc, model_config *c, cadre_fail *why) {

@@ -69,10 +69,8 @@ typedef struct model_config {
  * On failure c is empty. */
 cadre_err config_read(const char *dir, model_config *c, cadre_fail *why);
 void config_done(model_config *c); /* a zeroed struct is fine */
-/* For arch files. A number that must be there; an error of code UNSUPPORTED at key's place (or the file's start). */
+/* For arch files. A number that must be there. */
 cadre_err config_need_int(const json_doc *doc, const char *key, int64_t low, int64_t high, int *out, cadre_fail *why);
-cadre_err config_unsupported(const json_doc *doc, const json *v, cadre_fail *why, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
 /* Experts (all spellings), experts per token, their width, norm_topk_prob: softmax gate, SwiGLU. */
 cadre_err config_moe(const json_doc *doc, model_config *c, cadre_fail *why);
 /* decoder_sparse_step, mlp_only_layers, intermediate_size -> is_moe, f_dense. */

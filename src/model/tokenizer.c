@@ -38,7 +38,7 @@ static cadre_err read_piece(tokenizer *t, const json_doc *doc, const json *v, co
     const json *id = json_get(special ? special : sequence, "id");
     if (!id || id->kind != JSON_TEXT) return json_fail(doc, piece, why, "is neither a SpecialToken nor a Sequence");
     if (special) return add_special(t, doc, v, id, *seen, front, fronts, why);
-    if (strcmp(id->text, "A") || *seen) return tok_refuse(doc, piece, why, "is no single Sequence A");
+    if (strcmp(id->text, "A") || *seen) return json_refuse(doc, piece, why, "is no single Sequence A");
     *seen = true;
     return CADRE_OK;
 }
@@ -68,7 +68,7 @@ static cadre_err read_template(tokenizer *t, const json_doc *doc, const json *v,
 static cadre_err add_processor(void *to, const json_doc *doc, const json *v, const char *type, cadre_fail *why) {
     if (!strcmp(type, "ByteLevel")) return CADRE_OK; /* moves offsets, which nobody asks for here */
     if (!strcmp(type, "TemplateProcessing")) return read_template(to, doc, v, why);
-    return tok_refuse(doc, v, why, "is the post-processor \"%.60s\", which is not supported", type);
+    return json_refuse(doc, v, why, "is the post-processor \"%.60s\", which is not supported", type);
 }
 
 /* ---- opening ---- */
@@ -100,7 +100,7 @@ static cadre_err check_version(const json_doc *doc, const json *root, cadre_fail
     const json *version = json_get(root, "version");
     if (root->kind != JSON_OBJECT) return json_fail(doc, root, why, "is no object");
     if (!version || version->kind == JSON_NULL || json_is(version, "1.0")) return CADRE_OK;
-    return tok_refuse(doc, version, why, "is not \"1.0\"");
+    return json_refuse(doc, version, why, "is not \"1.0\"");
 }
 
 static cadre_err read_all(tokenizer *t, const json_doc *doc, const json_doc *config, cadre_fail *why) {

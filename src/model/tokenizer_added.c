@@ -76,7 +76,7 @@ static cadre_err content_of(const json_doc *doc, const json *v, const json **out
     if (!content || content->kind != JSON_TEXT)
         return json_fail(doc, v, why, "is no added token: it has no text content");
     if (content->len > TOK_ADDED_LEN_MAX)
-        return tok_refuse(doc, content, why, "is longer than %d bytes, which is not supported", TOK_ADDED_LEN_MAX);
+        return json_refuse(doc, content, why, "is longer than %d bytes, which is not supported", TOK_ADDED_LEN_MAX);
     *out = content;
     return CADRE_OK;
 }

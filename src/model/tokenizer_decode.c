@@ -21,7 +21,7 @@ static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
 
 static cadre_err new_rule(tok_decoder *d, const json_doc *doc, const json *v, tok_rule **out, cadre_fail *why) {
     if (d->rules == TOK_STEPS_MAX || d->fallback || d->bytes || d->meta)
-        return tok_refuse(doc, v, why, "comes after a decoder it can't follow here");
+        return json_refuse(doc, v, why, "comes after a decoder it can't follow here");
     *out = &d->rule[d->rules++];
     return CADRE_OK;
 }
@@ -31,7 +31,7 @@ static cadre_err read_replace(tok_decoder *d, const json_doc *doc, const json *v
     tok_rule *r = NULL;
     if (!pattern || !content || content->kind != JSON_TEXT)
         return json_fail(doc, v, why, "needs a pattern and a text content");
-    if (d->fused) return tok_refuse(doc, v, why, "is a Replace after Fuse, which is not supported");
+    if (d->fused) return json_refuse(doc, v, why, "is a Replace after Fuse, which is not supported");
     cadre_err err = new_rule(d, doc, v, &r, why);
     if (!err) err = tok_pattern_read(d->mem, doc, pattern, &r->pattern, why);
     if (err) return err;
@@ -51,7 +51,7 @@ static cadre_err read_strip(tok_decoder *d, const json_doc *doc, const json *v, 
     if (err) return err;
     if (d->fused) {
         if (right || d->strip_len)
-            return tok_refuse(doc, v, why, "strips the end of the text or strips twice, which is not supported");
+            return json_refuse(doc, v, why, "strips the end of the text or strips twice, which is not supported");
         memcpy(d->strip, text, sizeof text);
         d->strip_len = len;
         d->strip_count = left;
@@ -71,7 +71,7 @@ static cadre_err read_meta(tok_decoder *d, const json_doc *doc, const json *v, c
     if (!err) err = tok_meta_scheme(doc, v, &scheme, why);
     if (err) return err;
     if (d->fused || d->fallback || d->bytes || d->meta)
-        return tok_refuse(doc, v, why, "comes after a decoder it can't follow here");
+        return json_refuse(doc, v, why, "comes after a decoder it can't follow here");
     d->meta = true;
     d->meta_drop = scheme != META_NEVER;
     return CADRE_OK;
@@ -87,17 +87,17 @@ static cadre_err add_step(void *to, const json_doc *doc, const json *v, const ch
         return CADRE_OK;
     }
     if (!strcmp(type, "ByteFallback")) {
-        if (d->fused || d->meta) return tok_refuse(doc, v, why, "comes after a decoder it can't follow here");
+        if (d->fused || d->meta) return json_refuse(doc, v, why, "comes after a decoder it can't follow here");
         d->fallback = true;
         return CADRE_OK;
     }
     if (!strcmp(type, "ByteLevel")) {
         if (d->fused || d->fallback || d->meta || d->rules)
-            return tok_refuse(doc, v, why, "comes after a decoder it can't follow here");
+            return json_refuse(doc, v, why, "comes after a decoder it can't follow here");
         d->bytes = d->fused = true;
         return CADRE_OK;
     }
-    return tok_refuse(doc, v, why, "is the decoder \"%.60s\", which is not supported", type);
+    return json_refuse(doc, v, why, "is the decoder \"%.60s\", which is not supported", type);
 }
 
 cadre_err tok_decoder_read(tok_decoder *d, const json_doc *doc, const json *v, cadre_fail *why) {

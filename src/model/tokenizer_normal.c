@@ -28,7 +28,7 @@ static cadre_err read_strip(tok_normal *s, const json_doc *doc, const json *v, c
 
 static cadre_err add_step(void *to, const json_doc *doc, const json *v, const char *type, cadre_fail *why) {
     tok_normals *l = to;
-    if (l->n == TOK_STEPS_MAX) return tok_refuse(doc, v, why, "is step %d, at most %d are supported", l->n + 1, l->n);
+    if (l->n == TOK_STEPS_MAX) return json_refuse(doc, v, why, "is step %d, at most %d are supported", l->n + 1, l->n);
     tok_normal *s = &l->step[l->n++];
     if (!strcmp(type, "NFC")) {
         s->kind = NORMAL_NFC;
@@ -50,7 +50,7 @@ static cadre_err add_step(void *to, const json_doc *doc, const json *v, const ch
         s->kind = NORMAL_STRIP;
         return read_strip(s, doc, v, why);
     }
-    return tok_refuse(doc, v, why, "is the normalizer \"%.60s\", which is not supported", type);
+    return json_refuse(doc, v, why, "is the normalizer \"%.60s\", which is not supported", type);
 }
 
 cadre_err tok_normals_read(tok_normals *l, const json_doc *doc, const json *v, cadre_fail *why) {

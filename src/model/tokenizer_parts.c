@@ -79,17 +79,6 @@ cadre_err tok_no_memory(cadre_fail *why) {
     return cadre_fail_set(why, CADRE_NOMEM, "tokenizer: out of memory");
 }
 
-cadre_err tok_refuse(const json_doc *doc, const json *v, cadre_fail *why, const char *format, ...) {
-    char message[256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    json_fail(doc, v, why, "%s", message);
-    if (why) why->code = CADRE_UNSUPPORTED;
-    return CADRE_UNSUPPORTED;
-}
-
 /* ---- chains of steps ---- */
 
 const char *tok_step_type(const json_doc *doc, const json *v, cadre_err *err, cadre_fail *why) {

@@ -46,9 +46,6 @@ size_t tok_space_after(const char *text, size_t at, size_t len);
 size_t tok_space_before(const char *text, size_t low, size_t at);
 
 /* ---- reading ---- */
-/* "file:line:column: .path message" with code UNSUPPORTED. */
-cadre_err tok_refuse(const json_doc *doc, const json *v, cadre_fail *why, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
 cadre_err tok_no_memory(cadre_fail *why);
 /* v.type of a step; NULL (with *err set) if it is missing or no text. */
 const char *tok_step_type(const json_doc *doc, const json *v, cadre_err *err, cadre_fail *why);

@@ -51,7 +51,7 @@ cadre_err tok_pattern_regex(pcre2_general_context *mem, const char *regex, size_
     p->trailing_space = len == 4 && !memcmp(regex, "\\s+$", 4);
     cadre_err err = tok_onig(regex, len, &text, what);
     if (err == CADRE_NOMEM) err = tok_no_memory(why);
-    if (err == CADRE_UNSUPPORTED) err = tok_refuse(doc, at, why, "is a pattern with %s, which is not supported", what);
+    if (err == CADRE_UNSUPPORTED) err = json_refuse(doc, at, why, "is a pattern with %s, which is not supported", what);
     if (!err) err = compile(mem, text.p ? text.p : "", text.len, p, doc, at, why);
     mem_free(text.p);
     return err;

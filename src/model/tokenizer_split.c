@@ -61,7 +61,7 @@ static cadre_err read_bytes(tok_splits *l, const json_doc *doc, const json *v, c
     cadre_err err = json_flag(doc, v, "add_prefix_space", true, &prefix, why);
     if (!err) err = json_flag(doc, v, "use_regex", true, &regex, why);
     if (err) return err;
-    if (l->bytes) return tok_refuse(doc, v, why, "is a second ByteLevel, which is not supported");
+    if (l->bytes) return json_refuse(doc, v, why, "is a second ByteLevel, which is not supported");
     if (prefix) add(l, STEP_PREFIX);
     if (regex) err = add_known(l, gpt2, SPLIT_ISOLATED, false, doc, v, why);
     add(l, STEP_ALPHABET);
@@ -103,7 +103,7 @@ cadre_err tok_meta_scheme(const json_doc *doc, const json *v, tok_scheme *out, c
 
 static cadre_err read_meta(tok_splits *l, const json_doc *doc, const json *v, cadre_fail *why) {
     bool split;
-    if (l->bytes) return tok_refuse(doc, v, why, "is Metaspace after ByteLevel, which is not supported");
+    if (l->bytes) return json_refuse(doc, v, why, "is Metaspace after ByteLevel, which is not supported");
     tok_split *s = add(l, STEP_META);
     cadre_err err = tok_meta_char(doc, v, "replacement", s->meta, &s->meta_len, why);
     if (!err) err = tok_meta_scheme(doc, v, &s->scheme, why);
@@ -129,7 +129,7 @@ static cadre_err read_punctuation(tok_splits *l, const json_doc *doc, const json
 static cadre_err add_step(void *to, const json_doc *doc, const json *v, const char *type, cadre_fail *why) {
     tok_splits *l = to;
     if (l->n + 3 > TOK_STEPS_MAX)
-        return tok_refuse(doc, v, why, "is one step too many, at most %d are supported", l->n);
+        return json_refuse(doc, v, why, "is one step too many, at most %d are supported", l->n);
     if (!strcmp(type, "Split")) return read_split(l, doc, v, why);
     if (!strcmp(type, "ByteLevel")) return read_bytes(l, doc, v, why);
     if (!strcmp(type, "Metaspace")) return read_meta(l, doc, v, why);
@@ -137,7 +137,7 @@ static cadre_err add_step(void *to, const json_doc *doc, const json *v, const ch
     if (!strcmp(type, "Punctuation")) return read_punctuation(l, doc, v, why);
     if (!strcmp(type, "WhitespaceSplit")) return add_known(l, space, SPLIT_REMOVED, false, doc, v, why);
     if (!strcmp(type, "Whitespace")) return add_known(l, words, SPLIT_REMOVED, true, doc, v, why);
-    return tok_refuse(doc, v, why, "is the pre-tokenizer \"%.60s\", which is not supported", type);
+    return json_refuse(doc, v, why, "is the pre-tokenizer \"%.60s\", which is not supported", type);
 }
 
 cadre_err tok_splits_read(tok_splits *l, const json_doc *doc, const json *v, cadre_fail *why) {

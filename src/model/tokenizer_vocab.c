@@ -206,7 +206,7 @@ static cadre_err read_merges(tok_vocab *v, const json_doc *doc, const json *mode
     if (!merges || merges->kind != JSON_ARRAY)
         return json_fail(doc, merges ? merges : model, why, "needs an array merges");
     if (merges->count > MERGES_MAX)
-        return tok_refuse(doc, merges, why, "has %d merges, at most %d are supported", merges->count, MERGES_MAX);
+        return json_refuse(doc, merges, why, "has %d merges, at most %d are supported", merges->count, MERGES_MAX);
     if (!new_merges(v, merges->count)) return tok_no_memory(why);
     for (const json *m = merges->child; m && !err; m = m->next) {
         if (m->kind != merges->child->kind)
@@ -224,7 +224,7 @@ static cadre_err read_merges(tok_vocab *v, const json_doc *doc, const json *mode
 static cadre_err need_empty(const json_doc *doc, const json *model, const char *key, cadre_fail *why) {
     const json *v = json_get(model, key);
     if (!v || v->kind == JSON_NULL || (v->kind == JSON_TEXT && !v->len)) return CADRE_OK;
-    return tok_refuse(doc, v, why, "is set, which is not supported");
+    return json_refuse(doc, v, why, "is set, which is not supported");
 }
 
 static cadre_err read_flags(tok_vocab *v, const json_doc *doc, const json *model, cadre_fail *why) {
@@ -235,7 +235,8 @@ static cadre_err read_flags(tok_vocab *v, const json_doc *doc, const json *model
     if (!err) err = need_empty(doc, model, "continuing_subword_prefix", why);
     if (!err) err = need_empty(doc, model, "end_of_word_suffix", why);
     if (!err) err = json_real(doc, model, "dropout", 0, 0, 1, &dropout, why);
-    if (!err && dropout > 0) err = tok_refuse(doc, json_get(model, "dropout"), why, "is not 0, which is not supported");
+    if (!err && dropout > 0)
+        err = json_refuse(doc, json_get(model, "dropout"), why, "is not 0, which is not supported");
     return err;
 }
 
@@ -253,7 +254,8 @@ static cadre_err check_type(const json_doc *doc, const json *model, cadre_fail *
     const json *type = json_get(model, "type");
     if (!type || type->kind == JSON_NULL) return CADRE_OK; /* old files: merges tell */
     if (type->kind != JSON_TEXT) return json_fail(doc, type, why, "is no text, expected \"BPE\"");
-    if (strcmp(type->text, "BPE")) return tok_refuse(doc, type, why, "is \"%.60s\", only BPE is supported", type->text);
+    if (strcmp(type->text, "BPE"))
+        return json_refuse(doc, type, why, "is \"%.60s\", only BPE is supported", type->text);
     return CADRE_OK;
 }
 
