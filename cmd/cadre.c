@@ -32,7 +32,7 @@ static void version(void) {
     for (int i = 0; op_kernels[i]; i++)
         if (op_kernels[i]->isa > best) best = op_kernels[i]->isa;
     printf("%-14s", "kernels");
-    for (unsigned i = 0; i <= best; i++) printf(" %s", op_isa_names[i]);
+    for (unsigned i = 0; i <= best; i++) printf(" %s", switch_isas[i]);
     printf("\n%-14s", "cpu features");
     for (int i = 0; i < 3; i++)
         if (dev_features() & features[i].bit) printf(" %s", features[i].name);

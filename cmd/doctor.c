@@ -84,9 +84,9 @@ static void look_at_isa(doctor *d) {
     if (use == best)
         snprintf(d->isa_why, sizeof d->isa_why, "the best this CPU has");
     else if (asked < best && use == asked)
-        snprintf(d->isa_why, sizeof d->isa_why, "switch isa=%ld; the CPU has %s", asked, op_isa_names[best]);
+        snprintf(d->isa_why, sizeof d->isa_why, "switch isa=%ld; the CPU has %s", asked, switch_isas[best]);
     else
-        snprintf(d->isa_why, sizeof d->isa_why, "%s does not keep docs/numerics.md on this CPU", op_isa_names[best]);
+        snprintf(d->isa_why, sizeof d->isa_why, "%s does not keep docs/numerics.md on this CPU", switch_isas[best]);
     if (best == 0) miss(d, "vector kernels: this CPU lacks AVX2 with FMA, so the plain reference runs");
 }
 
@@ -140,7 +140,7 @@ static cadre_err prove_kernel(doctor *d, const op_kernel *k, cadre_fail *why) {
     proof *p = add_proof(d, k->name);
     if ((dev_features() & need[k->isa]) != need[k->isa]) {
         p->skipped = true;
-        snprintf(p->text, sizeof p->text, "the CPU lacks %s", op_isa_names[k->isa]);
+        snprintf(p->text, sizeof p->text, "the CPU lacks %s", switch_isas[k->isa]);
         return CADRE_OK;
     }
     say_progress("proving %s", k->name);
@@ -224,7 +224,7 @@ static void put_machine(json_out *o, const doctor *d) {
     for (int i = 0; i < 3; i++)
         if (d->device->features & features[i].bit) json_put_text(o, NULL, features[i].name);
     json_close(o, ']');
-    json_put_text(o, "isa", op_isa_names[d->device->isa]);
+    json_put_text(o, "isa", switch_isas[d->device->isa]);
     json_put_text(o, "isa_why", d->isa_why);
     json_put_int(o, "threads", cadre_device_threads(d->device));
     json_put_int(o, "cpus_online", d->online);
@@ -267,7 +267,7 @@ static void say_machine(const doctor *d) {
             snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", *text ? " " : "", features[i].name);
     say_pair("cadre", "%s, %s", cadre_version(), open_compiler());
     say_pair("cpu", "%s: %s", d->device->cpu, *text ? text : "no vector features that kernels use");
-    say_pair("kernels", "%s: %s", op_isa_names[d->device->isa], d->isa_why);
+    say_pair("kernels", "%s: %s", switch_isas[d->device->isa], d->isa_why);
     say_pair("threads", "%d of %d CPUs (%d by affinity, %d with the container's quota)",
              cadre_device_threads(d->device), d->online, d->affinity, pool_default_threads());
     say_pair("caches", "L1d %s, L2 %s, L3 %s", say_bytes((double)d->device->l1d, a),

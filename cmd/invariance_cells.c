@@ -52,7 +52,7 @@ static void add_isa(list *l, const char *axis, int isa, int others, int chunk) {
         c.tracks = 2;
         c.tokens = l->tokens < 8 ? l->tokens : 8;
     }
-    int n = snprintf(c.name, sizeof c.name, "isa=%s", op_isa_names[isa]);
+    int n = snprintf(c.name, sizeof c.name, "isa=%s", switch_isas[isa]);
     if (others) n += snprintf(c.name + n, sizeof c.name - (size_t)n, " others=%d", others);
     if (chunk) snprintf(c.name + n, sizeof c.name - (size_t)n, " chunk=%d", chunk);
     add(l, c);

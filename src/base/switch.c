@@ -25,10 +25,11 @@ void switch_set(switch_id id, long value) {
     atomic_store_explicit(&values[id], value, memory_order_relaxed);
 }
 
+const char *const switch_isas[SWITCH_ISAS] = {"ref", "avx2", "avx512", "avx512bf16"};
+
 static bool named_isa(const char *text, long *value) {
-    static const char *const names[] = {"ref", "avx2", "avx512", "avx512bf16"};
-    for (int i = 0; i < 4; i++)
-        if (!strcmp(text, names[i])) {
+    for (int i = 0; i < SWITCH_ISAS; i++)
+        if (!strcmp(text, switch_isas[i])) {
             *value = i;
             return true;
         }

@@ -23,6 +23,10 @@ typedef enum switch_id {
 
 long switch_get(switch_id id);
 
+/* The names of the kernel sets, by the numbers that switch isa takes. */
+enum { SWITCH_ISAS = 4 };
+extern const char *const switch_isas[SWITCH_ISAS];
+
 /* One integer setting of any registry: base's own, or a kernel knob. */
 typedef struct switch_def {
     const char *name;

@@ -10,8 +10,6 @@
 #    include <cpuid.h>
 #endif
 
-static const char *const isa_names[] = {"ref", "avx2", "avx512", "avx512bf16"};
-
 /* ---- what the CPU has ---- */
 
 #ifdef __x86_64__
@@ -126,9 +124,9 @@ int dev_choose_isa(unsigned features, long asked, uint64_t bad, char *line, size
         return 2;
     }
     if (asked < has)
-        snprintf(line, size, "isa: %s by switch isa; the CPU has %s", isa_names[use], isa_names[has]);
+        snprintf(line, size, "isa: %s by switch isa; the CPU has %s", switch_isas[use], switch_isas[has]);
     else if (asked > has && asked <= 3)
-        snprintf(line, size, "isa: %s, because the CPU lacks %s", isa_names[use], isa_names[asked]);
+        snprintf(line, size, "isa: %s, because the CPU lacks %s", switch_isas[use], switch_isas[asked]);
     return use;
 }
 
@@ -167,7 +165,7 @@ cadre_err cadre_device_open(const cadre_device_options *options, cadre_device **
     d->isa = kernel_set(d->features);
     brand(d->cpu);
     caches(d);
-    snprintf(d->name, sizeof d->name, "cpu %s, %d thread%s, %s", isa_names[d->isa], threads, threads == 1 ? "" : "s",
+    snprintf(d->name, sizeof d->name, "cpu %s, %d thread%s, %s", switch_isas[d->isa], threads, threads == 1 ? "" : "s",
              d->cpu);
     *out = d;
     return CADRE_OK;

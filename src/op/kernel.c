@@ -6,7 +6,7 @@
 
 #include "op/kernels.h"
 
-const char *const op_isa_names[OP_ISA_COUNT] = {"ref", "avx2", "avx512", "avx512bf16"};
+_Static_assert((int)OP_ISA_COUNT == (int)SWITCH_ISAS, "every kernel set has a name");
 
 #define K(name) extern const op_kernel name;
 CADRE_KERNELS(K)

@@ -3,9 +3,8 @@
 #define CADRE_OP_KERNEL_H
 #include "op/op.h"
 
-/* What a CPU must have. */
+/* What a CPU must have; switch_isas (base) has the names. */
 typedef enum op_isa { OP_ISA_REF, OP_ISA_AVX2, OP_ISA_AVX512, OP_ISA_AVX512BF16, OP_ISA_COUNT } op_isa;
-extern const char *const op_isa_names[OP_ISA_COUNT]; /* "ref", "avx2", "avx512", "avx512bf16" */
 
 typedef struct op_kernel {
     const char *name; /* "experts_bf16_avx512bf16" */

@@ -48,9 +48,9 @@ static bool isa_runs(const char *set) {
     int isa = device->isa, asked = 0;
     cadre_device_close(device);
     set_switch("isa=9");
-    while (asked < OP_ISA_COUNT && strcmp(set + strlen("isa="), op_isa_names[asked])) asked++;
+    while (asked < OP_ISA_COUNT && strcmp(set + strlen("isa="), switch_isas[asked])) asked++;
     assert_in_range(asked, 0, OP_ISA_COUNT - 1);
-    if (isa != asked && !said[asked]) printf("skipped: %s: the best that runs here is %s\n", set, op_isa_names[isa]);
+    if (isa != asked && !said[asked]) printf("skipped: %s: the best that runs here is %s\n", set, switch_isas[isa]);
     if (isa != asked) said[asked] = true;
     return isa == asked;
 }

@@ -29,7 +29,7 @@ static void registry(void **state) {
         char name[64];
         bool typed = k->family != OP_NORM;
         snprintf(name, sizeof name, "%s%s%s_%s", op_families[k->family].name, typed ? "_" : "",
-                 typed ? op_dtype_name(k->dtype) : "", op_isa_names[k->isa]);
+                 typed ? op_dtype_name(k->dtype) : "", switch_isas[k->isa]);
         assert_string_equal(k->name, name);
         assert_true(k->dtype == CADRE_F32 || (k->dtype == CADRE_BF16 && typed) ||
                     (op_is_quant(k->dtype) && k->family == OP_EXPERTS));

@@ -36,7 +36,7 @@ static inline const char *probe_lacks(op_isa isa) {
 #else
     bool has[] = {true, false, false, false};
 #endif
-    return has[isa] ? NULL : op_isa_names[isa];
+    return has[isa] ? NULL : switch_isas[isa];
 }
 
 /* Memory whose end is where access ends. One slot is used for many sizes: a test asks again for each case. */
