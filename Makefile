@@ -22,7 +22,7 @@ TEST    := $(wildcard tests/base/*.c tests/op/*.c tests/dev/*.c tests/plan/*.c t
 TESTBIN := $(TEST:tests/%.c=$(BUILD)/tests/%)
 FUZZ    := $(wildcard tests/fuzz/*.c)
 
-.PHONY: build demo check test install format lint fuzz fuzz-replay clean setup
+.PHONY: build demo check test tests-build install format lint fuzz fuzz-replay clean setup
 .SECONDARY:
 build: $(BUILD)/cadre $(BUILD)/libcadre.a
 
@@ -91,7 +91,9 @@ demo: setup
 check: setup
 	@$(MAKE) --no-print-directory -j$$(nproc) test BUILD=$(BUILD)/check DEFINES=-DCADRE_CHECKS
 
-test: build $(TESTBIN)
+tests-build: $(TESTBIN)
+
+test: build tests-build
 	@sh tests/run.sh $(BUILD)
 
 install: build
