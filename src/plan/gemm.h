@@ -6,16 +6,21 @@
 #define CADRE_PLAN_GEMM_H
 #include "base/base.h"
 
-/* Fields in the order files write them: X(id, name in files, must every row have it?) */
-#define GEMM_FIELDS(X)             \
-    X(BM, "BLOCK_SIZE_M", true)    \
-    X(BN, "BLOCK_SIZE_N", true)    \
-    X(BK, "BLOCK_SIZE_K", true)    \
-    X(GROUP, "GROUP_SIZE_M", true) \
-    X(SPLIT_K, "SPLIT_K", false)   \
-    X(WARPS, "num_warps", true)    \
-    X(STAGES, "num_stages", true)  \
-    X(TMA, "USE_TMA", false)
+/* Fields in the order files write them: X(id, name in files, must every row have it?). The last four are launch options
+ * of the compiler: the first three of AMD devices, num_ctas of NVIDIA's. */
+#define GEMM_FIELDS(X)                     \
+    X(BM, "BLOCK_SIZE_M", true)            \
+    X(BN, "BLOCK_SIZE_N", true)            \
+    X(BK, "BLOCK_SIZE_K", true)            \
+    X(GROUP, "GROUP_SIZE_M", true)         \
+    X(SPLIT_K, "SPLIT_K", false)           \
+    X(WARPS, "num_warps", true)            \
+    X(STAGES, "num_stages", true)          \
+    X(TMA, "USE_TMA", false)               \
+    X(WAVES, "waves_per_eu", false)        \
+    X(MFMA, "matrix_instr_nonkdim", false) \
+    X(KPACK, "kpack", false)               \
+    X(CTAS, "num_ctas", false)
 typedef enum gemm_field {
 #define X(id, name, must) GEMM_##id,
     GEMM_FIELDS(X)
