@@ -6,9 +6,7 @@
 #include "plan/plan.h"
 #include "verify.h"
 #include <math.h>
-#include <sched.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct doctor_opts {
     opts_common common;
@@ -48,7 +46,6 @@ typedef struct doctor {
     dev_ceiling ceiling;
     bool measured;
     uint64_t memory;
-    int online, affinity;
     char huge[64]; /* the kernel's word for huge pages */
     char isa_why[96], demo[OPEN_PATH_MAX];
     bool has_demo;
@@ -91,9 +88,6 @@ static void look_at_isa(doctor *d) {
 }
 
 static void look(doctor *d) {
-    cpu_set_t set;
-    d->online = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    d->affinity = !sched_getaffinity(0, sizeof set, &set) ? CPU_COUNT(&set) : d->online;
     d->memory = dev_memory_available();
     d->has_demo = open_find_demo(d->demo);
     look_at_huge_pages(d);
@@ -217,6 +211,22 @@ static void put_proofs(json_out *o, const doctor *d) {
     json_close(o, ']');
 }
 
+/* Memory nodes as [{node, cpus}, ...]. */
+static void put_cpus(json_out *o, const cpus *c) {
+    json_put_int(o, "cpus_online", c->online);
+    json_put_int(o, "cpus_allowed", c->count);
+    json_put_int(o, "cpus_quota", c->quota);
+    json_put_int(o, "cores", c->cores);
+    json_open(o, "nodes", '[');
+    for (int i = 0; i < c->nodes; i++) {
+        json_open(o, NULL, '{');
+        json_put_int(o, "node", c->node_id[i]);
+        json_put_int(o, "cpus", cpus_at_node(c, i));
+        json_close(o, '}');
+    }
+    json_close(o, ']');
+}
+
 static void put_machine(json_out *o, const doctor *d) {
     json_put_text(o, "device", cadre_device_name(d->device));
     json_put_text(o, "cpu", d->device->cpu);
@@ -227,8 +237,7 @@ static void put_machine(json_out *o, const doctor *d) {
     json_put_text(o, "isa", switch_isas[d->device->isa]);
     json_put_text(o, "isa_why", d->isa_why);
     json_put_int(o, "threads", cadre_device_threads(d->device));
-    json_put_int(o, "cpus_online", d->online);
-    json_put_int(o, "cpus_allowed", d->affinity);
+    put_cpus(o, &d->device->cpus);
     json_open(o, "caches", '{');
     json_put_int(o, "l1d", d->device->l1d);
     json_put_int(o, "l2", d->device->l2);
@@ -260,6 +269,20 @@ static int report_json(const doctor *d, int status) {
     return say_json(&o, status);
 }
 
+static void say_cpus(const cpus *c, int threads) {
+    char text[256];
+    cpus_explain(c, threads, text, sizeof text);
+    say_pair("threads", "%s", text);
+    text[0] = 0;
+    for (int i = 0; i < c->nodes && strlen(text) < sizeof text - 64; i++)
+        snprintf(text + strlen(text), 64, "%snode %d: %d CPU%s", i ? ", " : "", c->node_id[i], cpus_at_node(c, i),
+                 cpus_at_node(c, i) == 1 ? "" : "s");
+    say_pair("memory nodes", "%s%s", text,
+             c->nodes == 1               ? ""
+             : switch_get(SWITCH_SPREAD) ? "; weights and caches are spread over them"
+                                         : "; switch spread=0 leaves pages where they are touched first");
+}
+
 static void say_machine(const doctor *d) {
     char a[24], b[24], c[24], text[64] = "";
     for (int i = 0; i < 3; i++)
@@ -268,8 +291,7 @@ static void say_machine(const doctor *d) {
     say_pair("cadre", "%s, %s", cadre_version(), open_compiler());
     say_pair("cpu", "%s: %s", d->device->cpu, *text ? text : "no vector features that kernels use");
     say_pair("kernels", "%s: %s", switch_isas[d->device->isa], d->isa_why);
-    say_pair("threads", "%d of %d CPUs (%d by affinity, %d with the container's quota)",
-             cadre_device_threads(d->device), d->online, d->affinity, pool_default_threads());
+    say_cpus(&d->device->cpus, cadre_device_threads(d->device));
     say_pair("caches", "L1d %s, L2 %s, L3 %s", say_bytes((double)d->device->l1d, a),
              say_bytes((double)d->device->l2, b), say_bytes((double)d->device->l3, c));
     say_pair("memory", "%s available, huge pages %s", say_bytes((double)d->memory, a), d->huge);

@@ -54,8 +54,7 @@ typedef struct opts_command {
          offsetof(T, common.threads),                                                                                   \
          1,                                                                                                             \
          1024,                                                                                                          \
-         "threads (default: all this process may "                                                                      \
-         "use)",                                                                                                        \
+         "threads (default: one per core this process may use)",                                                        \
          NULL},                                                                                                         \
         {0, "--set", OPTS_SET, "NAME=VALUE", 0, 0, 0, "set a switch; may be repeated (cadre doctor --switches)", NULL}, \
         {0,   "--json", OPTS_FLAG, NULL, offsetof(T, common.json), 0, 0, "one JSON object on stdout, text on stderr",   \

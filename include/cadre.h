@@ -66,7 +66,7 @@ const char *cadre_switch(int i);
 typedef struct cadre_device cadre_device;
 typedef struct cadre_device_options {
     const char *name; /* "cpu" (also NULL); other devices are refused with UNSUPPORTED */
-    int threads;      /* 0: as many as this process may use (affinity and container quota) */
+    int threads;      /* 0: one per core that this process may use, cut by the container's CPU quota */
     bool pin;         /* tie worker threads to CPUs, and move a caller to a CPU that none of them has */
 } cadre_device_options;
 cadre_err cadre_device_open(const cadre_device_options *options, cadre_device **out, cadre_fail *why);

@@ -6,6 +6,7 @@
 
 #include "cgroup.h"
 #include "clock.h"
+#include "cpus.h"
 #include "err.h"
 #include "fault.h"
 #include "file.h"

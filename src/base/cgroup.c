@@ -85,24 +85,6 @@ bool cgroup_path(const char *self, const char *controller, char *path, size_t si
     return false;
 }
 
-int cgroup_list(const char *list) {
-    int count = 0;
-    for (;;) {
-        char *end;
-        long lo = strtol(list, &end, 10), hi = lo;
-        if (end == list) return 0;
-        if (*end == '-') {
-            list = end + 1;
-            hi = strtol(list, &end, 10);
-            if (end == list) return 0;
-        }
-        if (lo < 0 || hi < lo || hi > 1 << 20) return 0;
-        count += (int)(hi - lo + 1);
-        if (*end != ',') return count;
-        list = end + 1;
-    }
-}
-
 /* ---- the walk ---- */
 
 typedef struct limits {
@@ -148,15 +130,17 @@ static void look_memory1(const char *dir, limits *l) {
     look_memory(dir, "memory.limit_in_bytes", "memory.usage_in_bytes", l);
 }
 
-/* Calls look for mount + path, its parent, ... up to mount itself. */
-static void climb(const char *mount, const char *controller, look_fn *look, limits *l) {
-    char path[PATH], dir[PATH];
-    char *self = file_is_dir(mount) ? slurp("/proc/self/cgroup") : NULL;
+/* Calls look for root + mount + path, its parent, ... up to the mount itself. */
+static void climb(const char *root, const char *mount, const char *controller, look_fn *look, limits *l) {
+    char path[PATH], dir[PATH], whole[PATH], own[PATH];
+    snprintf(whole, sizeof whole, "%.500s%s", root, mount);
+    snprintf(own, sizeof own, "%.500s/proc/self/cgroup", root);
+    char *self = file_is_dir(whole) ? slurp(own) : NULL;
     if (!self) return;
     if (!cgroup_path(self, controller, path, sizeof path)) path[0] = 0;
     mem_free(self);
     for (;;) {
-        int n = snprintf(dir, sizeof dir, "%s%s", mount, path);
+        int n = snprintf(dir, sizeof dir, "%s%s", whole, path);
         if (n > 0 && n < PATH && file_is_dir(dir)) look(dir, l);
         char *slash = strrchr(path, '/');
         if (!slash) return;
@@ -164,18 +148,18 @@ static void climb(const char *mount, const char *controller, look_fn *look, limi
     }
 }
 
-int cgroup_cpus(int allowed) {
+int cgroup_cpus(const char *root, int allowed) {
     limits l = {allowed, UINT64_MAX};
-    climb("/sys/fs/cgroup", "", look_cpu2, &l);
-    climb("/sys/fs/cgroup/unified", "", look_cpu2, &l);
-    climb("/sys/fs/cgroup/cpu", "cpu", look_cpu1, &l);
+    climb(root, "/sys/fs/cgroup", "", look_cpu2, &l);
+    climb(root, "/sys/fs/cgroup/unified", "", look_cpu2, &l);
+    climb(root, "/sys/fs/cgroup/cpu", "cpu", look_cpu1, &l);
     return l.cpus < 1 ? 1 : l.cpus;
 }
 
-uint64_t cgroup_memory(void) {
+uint64_t cgroup_memory(const char *root) {
     limits l = {1, UINT64_MAX};
-    climb("/sys/fs/cgroup", "", look_memory2, &l);
-    climb("/sys/fs/cgroup/unified", "", look_memory2, &l);
-    climb("/sys/fs/cgroup/memory", "memory", look_memory1, &l);
+    climb(root, "/sys/fs/cgroup", "", look_memory2, &l);
+    climb(root, "/sys/fs/cgroup/unified", "", look_memory2, &l);
+    climb(root, "/sys/fs/cgroup/memory", "memory", look_memory1, &l);
     return l.memory;
 }

@@ -5,10 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Both look below root: "" is this machine, a folder with proc/ and sys/ a made one. */
+
 /* `allowed` CPUs cut by the tightest CPU quota from the process's own group up to the root, at least 1. */
-int cgroup_cpus(int allowed);
+int cgroup_cpus(const char *root, int allowed);
 /* Bytes until the tightest memory limit, file cache counted as free; UINT64_MAX without a limit. */
-uint64_t cgroup_memory(void);
+uint64_t cgroup_memory(const char *root);
 
 /* The pure parts. */
 
@@ -19,6 +21,4 @@ uint64_t cgroup_memory_of(const char *limit, const char *used, const char *stat)
 /* The path of a controller's group in the text of /proc/self/cgroup ("4:memory:/a/b"); controller "" is v2 ("0::/a").
  */
 bool cgroup_path(const char *self, const char *controller, char *path, size_t size);
-/* Number of CPUs in a list like "0-3,8,10-11"; 0 if it is none. */
-int cgroup_list(const char *list);
 #endif

@@ -1,11 +1,14 @@
 /* mem.c: every allocation of the library passes here, is counted, and can be told to fail. */
 #include "mem.h"
 #include "cadre.h"
+#include "file.h"
 #include "switch.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { ALIGN = 64, HUGE = 2 << 20 };
@@ -117,16 +120,58 @@ static char *map_aligned(size_t bytes) {
     return p + front;
 }
 
+static _Atomic uint64_t spread_over;
+
+void mem_spread(uint64_t nodes) {
+    atomic_store(&spread_over, nodes);
+}
+
+/* The kernel's own call, so that no library is needed: it counts one bit more than it reads. A refusal costs speed
+ * alone. */
+static void spread(void *p, size_t size) {
+    enum { INTERLEAVE = 3, BITS = 64 + 1 };
+    uint64_t nodes = atomic_load_explicit(&spread_over, memory_order_relaxed);
+    if (nodes && switch_get(SWITCH_SPREAD)) syscall(SYS_mbind, p, size, INTERLEAVE, &nodes, BITS, 0);
+}
+
 void *mem_new_huge(size_t bytes) {
     size_t size = mapped(bytes);
     if (!admit() || !size) return NULL;
     char *p = map_aligned(size);
     if (p && wants_huge_pages()) madvise(p, size, MADV_HUGEPAGE);
+    if (p) spread(p, size);
     return p;
 }
 
 void mem_free_huge(void *p, size_t bytes) {
     if (p) munmap(p, mapped(bytes));
+}
+
+/* ---- what is used ---- */
+
+/* "VmHWM:     1234 kB" -> bytes. */
+static uint64_t status_value(const char *status, const char *key) {
+    const char *line = strstr(status, key);
+    return line ? strtoull(line + strlen(key), NULL, 10) * 1024 : 0;
+}
+
+void mem_usage(mem_use *out) {
+    char *text;
+    size_t len;
+    *out = (mem_use){0};
+    if (file_read("/proc/self/status", 1 << 16, &text, &len, NULL)) return;
+    out->mapped = status_value(text, "\nVmSize:");
+    out->resident = status_value(text, "\nVmRSS:");
+    out->own = status_value(text, "\nRssAnon:");
+    out->peak = status_value(text, "\nVmHWM:");
+    mem_free(text);
+}
+
+void mem_faults(uint64_t *minor, uint64_t *major) {
+    struct rusage use = {0};
+    getrusage(RUSAGE_SELF, &use);
+    *minor = (uint64_t)use.ru_minflt;
+    *major = (uint64_t)use.ru_majflt;
 }
 
 /* ---- arena ---- */

@@ -16,6 +16,21 @@ void mem_free(void *p);
 /* For weights and caches: page-aligned, zeroed, huge pages asked for (switch huge_pages). */
 void *mem_new_huge(size_t bytes);
 void mem_free_huge(void *p, size_t bytes);
+/* Memory nodes (bit n: node n) over which mem_new_huge spreads the pages of each block from now on, whoever touches
+ * them first; 0: pages lie where they are touched. Every member of a team reads all weights and takes its part of them
+ * from a shared counter, so no node is the right one for any of them. Switch spread=0 turns it off. */
+void mem_spread(uint64_t nodes);
+
+/* What this process uses, in bytes; peak: the most that was resident so far. All 0 where /proc does not tell. */
+typedef struct mem_use {
+    uint64_t mapped;   /* address space, files and reserved memory included */
+    uint64_t resident; /* of it in memory: pages of its own and of mapped files */
+    uint64_t own;      /* of that: its own, that no other process and no file has */
+    uint64_t peak;
+} mem_use;
+void mem_usage(mem_use *out);
+/* Page faults of this process so far: that were served from memory; that waited for the disk. */
+void mem_faults(uint64_t *minor, uint64_t *major);
 
 uint64_t mem_count(void); /* allocations so far, all kinds */
 void mem_fail_after(

@@ -5,11 +5,9 @@
  *   worker   spin on epoch, then sleep on it ----------------- member i ----- end barrier -> spin on epoch ...
  */
 #include "pool.h"
-#include "cgroup.h"
 #include "clock.h"
 #include "err.h"
 #include "fault.h"
-#include "file.h"
 #include "mem.h"
 #include "switch.h"
 #include <errno.h>
@@ -220,17 +218,6 @@ void pool_run(pool *p, void (*fn)(void *ctx, team *t), void *ctx) {
 
 /* ---- making and ending ---- */
 
-/* The n-th allowed CPU counted from the one the caller is on, so that two processes seldom start from the same. */
-static int nth_cpu(const cpu_set_t *mask, int n) {
-    int start = sched_getcpu();
-    if (start < 0) start = 0;
-    for (int i = 0, seen = 0; i < CPU_SETSIZE; i++) {
-        int cpu = (start + i) % CPU_SETSIZE;
-        if (CPU_ISSET(cpu, mask) && seen++ == n) return cpu;
-    }
-    return -1;
-}
-
 /* More members than CPUs: spinning would keep the member that is waited for from running. */
 static int spins_of(int threads) {
     cpu_set_t mask;
@@ -238,16 +225,13 @@ static int spins_of(int threads) {
     return threads <= allowed ? 1 << 14 : 0;
 }
 
-void pool_pin(pool *p) {
-    cpu_set_t mask;
-    if (p->threads == 1 || sched_getaffinity(0, sizeof mask, &mask) || p->threads > CPU_COUNT(&mask)) return;
-    int cpu = p->cpu = nth_cpu(&mask, 0);
+void pool_pin(pool *p, const int *cpu) {
+    if (p->threads == 1) return;
+    p->cpu = cpu[0];
     for (int i = 0; i < p->started; i++) {
-        do cpu = (cpu + 1) % CPU_SETSIZE;
-        while (!CPU_ISSET(cpu, &mask));
         cpu_set_t one;
         CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
+        CPU_SET(cpu[i + 1], &one);
         pthread_setaffinity_np(p->workers[i].thread, sizeof one, &one); /* a wish: a refusal costs speed alone */
     }
 }
@@ -299,26 +283,4 @@ void pool_free(pool *p) {
 
 int pool_threads(const pool *p) {
     return p->threads;
-}
-
-/* More CPUs than a cpu_set_t holds make the call fail; the kernel's own list has them all. */
-static int allowed_cpus(void) {
-    cpu_set_t mask;
-    if (!sched_getaffinity(0, sizeof mask, &mask)) return CPU_COUNT(&mask);
-    char *text;
-    size_t len;
-    int n = 0;
-    if (!file_read("/proc/self/status", 1 << 16, &text, &len, NULL)) {
-        const char *line = strstr(text, "Cpus_allowed_list:");
-        if (line) n = cgroup_list(line + strlen("Cpus_allowed_list:"));
-        mem_free(text);
-    }
-    return n;
-}
-
-int pool_default_threads(void) {
-    int n = allowed_cpus();
-    if (n < 1) n = 1;
-    if (n > THREADS_MOST) n = THREADS_MOST;
-    return cgroup_cpus(n);
 }

@@ -16,10 +16,9 @@ typedef struct pool pool;
 typedef struct team team; /* one member's view of the running team */
 
 cadre_err pool_new(int threads, pool **out, cadre_fail *why); /* threads >= 1 */
-/* Ties each worker to a CPU of its own among those allowed, and from then on moves a caller that runs the pool to the
- * one that is left (its own mask is put back at once). Nothing when there are more members than CPUs. Before any run.
- */
-void pool_pin(pool *p);
+/* Ties worker i to cpu[i], and from then on moves a caller that runs the pool to cpu[0] (its own mask is put back at
+ * once). cpu: one for each member (cpus_place), each below 1024; read only here. Before any run. */
+void pool_pin(pool *p, const int *cpu);
 /* The mode of a run, for work outside one whose bits count. Leave gives the caller's back. */
 uint64_t pool_enter_mode(void);
 void pool_leave_mode(uint64_t mode);
@@ -35,7 +34,4 @@ void team_split(const team *t, int units, int grain, int *lo, int *hi);
 /* Dynamic: takes the next `grain` of `units` units into [*lo, *hi), false when all are taken. All members of the team
  * must call it until it says false, and a team_barrier must follow before the next phase that uses it. */
 bool team_take(team *t, int units, int grain, int *lo, int *hi);
-
-/* CPUs this process may use: the affinity mask, cut by the container's CPU quota (rounded up), at least 1. */
-int pool_default_threads(void);
 #endif

@@ -9,8 +9,12 @@
 #define CADRE_SWITCHES(X)                                                                                         \
     X(ISA, "isa", 9, 0, 9, "highest kernel set: 0 ref, 1 avx2, 2 avx512, 3 avx512bf16, 9 whatever the CPU has")   \
     X(PIN, "pin", 1, 0, 1, "tie worker threads to CPUs where the program asks for it")                            \
+    X(SIBLINGS, "siblings", 0, 0, 1, "count hardware threads of a core too when choosing the number of threads")  \
     X(SPIN, "spin", 2000, 0, 1000000, "microseconds a worker spins before it sleeps between runs")                \
     X(HUGE_PAGES, "huge_pages", 1, 0, 1, "ask for huge pages for weights and caches")                             \
+    X(SPREAD, "spread", 1, 0, 1, "spread weights and caches over the memory nodes of a machine with several")     \
+    X(FIT, "fit", 1, 0, 1, "refuse what needs more memory than there is; 0 only warns")                           \
+    X(MEMORY, "memory", 0, 0, 1L << 40, "take this many MB for the memory there is; 0 asks the system")           \
     X(PLANT, "plant", 0, 0, FAULT_COUNT - 1, "plant one fault (src/base/fault.h) to prove that a check finds it") \
     X(POISON, "poison", 0, 0, 1, "fill scratch with NaN patterns between uses")
 

@@ -2,6 +2,7 @@
  * knows cpuid. */
 #include "dev/dev.h"
 #include "dev/pair.h"
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,31 @@
 
 /* ---- what the CPU has ---- */
 
+/* Bits by their place, so that any build can read them. */
+enum {
+    C1_FMA = 1 << 12,
+    C1_OSXSAVE = 1 << 27,
+    C1_AVX = 1 << 28,
+    C1_F16C = 1 << 29,
+    B7_AVX2 = 1 << 5,
+    C7_VNNI = 1 << 11,
+    A71_BF16 = 1 << 5,
+    SAVED_YMM = 0x6, /* xmm and ymm */
+    SAVED_ZMM = 0xE0 /* the three parts of AVX-512 */
+};
+
+unsigned dev_features_of(const dev_cpuid *r) {
+    const uint32_t wide = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31; /* AVX-512 F, DQ, BW, VL */
+    bool avx = (r->c1 & C1_OSXSAVE) && (r->c1 & C1_AVX) && (r->saved & SAVED_YMM) == SAVED_YMM;
+    if (!avx || !(r->b7 & B7_AVX2) || !(r->c1 & C1_FMA) || !(r->c1 & C1_F16C)) return 0;
+    if ((r->b7 & wide) != wide || (r->saved & SAVED_ZMM) != SAVED_ZMM) return DEV_AVX2_FMA;
+    /* every CPU with the bf16 pair has VNNI, which quantized kernels of that level use */
+    bool bf16 = (r->c7 & C7_VNNI) && (r->a71 & A71_BF16);
+    return DEV_AVX2_FMA | DEV_AVX512 | (bf16 ? DEV_AVX512BF16 : 0);
+}
+
 #ifdef __x86_64__
-/* Register state the OS saves on a switch of threads; 0x6: xmm and ymm, 0xE0: the three parts of AVX-512. */
+/* Register state the OS saves on a switch of threads. */
 static uint64_t saved_state(void) {
     uint32_t lo, hi;
     __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
@@ -22,15 +46,15 @@ static uint64_t saved_state(void) {
 
 unsigned dev_features(void) {
     unsigned a, b, c, d, b7, c7, d7;
+    dev_cpuid r = {0};
     if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
-    bool avx = (c & bit_OSXSAVE) && (c & bit_AVX) && (saved_state() & 0x6) == 0x6;
-    if (!avx || !__get_cpuid_count(7, 0, &a, &b7, &c7, &d7)) return 0;
-    if (!(b7 & bit_AVX2) || !(c & bit_FMA) || !(c & bit_F16C)) return 0;
-    unsigned wide = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
-    if ((b7 & wide) != wide || (saved_state() & 0xE0) != 0xE0) return DEV_AVX2_FMA;
-    bool vnni = c7 & bit_AVX512VNNI; /* every CPU with the bf16 pair has it; quantized kernels of that level use it */
-    bool bf16 = vnni && a >= 1 && __get_cpuid_count(7, 1, &a, &b7, &c7, &d7) && (a & 1u << 5);
-    return DEV_AVX2_FMA | DEV_AVX512 | (bf16 ? DEV_AVX512BF16 : 0);
+    r.c1 = c;
+    if (c & bit_OSXSAVE) r.saved = saved_state();
+    if (__get_cpuid_count(7, 0, &a, &b7, &c7, &d7)) {
+        r.b7 = b7, r.c7 = c7;
+        if (a >= 1 && __get_cpuid_count(7, 1, &a, &b7, &c7, &d7)) r.a71 = a;
+    }
+    return dev_features_of(&r);
 }
 
 static void brand(char out[64]) {
@@ -97,7 +121,9 @@ static uint64_t free_memory(void) {
 }
 
 uint64_t dev_memory_available(void) {
-    uint64_t host = free_memory(), container = cgroup_memory();
+    long asked = switch_get(SWITCH_MEMORY);
+    if (asked) return (uint64_t)asked * 1000000;
+    uint64_t host = free_memory(), container = cgroup_memory("");
     return host < container ? host : container;
 }
 
@@ -127,6 +153,8 @@ int dev_choose_isa(unsigned features, long asked, uint64_t bad, char *line, size
         snprintf(line, size, "isa: %s by switch isa; the CPU has %s", switch_isas[use], switch_isas[has]);
     else if (asked > has && asked <= 3)
         snprintf(line, size, "isa: %s, because the CPU lacks %s", switch_isas[use], switch_isas[asked]);
+    else if (!has)
+        snprintf(line, size, "isa: ref (plain C, slow), because the CPU lacks AVX2 with FMA and F16C");
     return use;
 }
 
@@ -145,22 +173,41 @@ static int kernel_set(unsigned features) {
     return isa;
 }
 
+/* Said where the number is not what the machine suggests: the container's doing, or the caller's. */
+static void say_threads(const cpus *c, int threads, bool chosen) {
+    char text[200];
+    int usable = c->quota < c->count ? c->quota : c->count;
+    cpus_explain(c, threads, text, sizeof text);
+    if (chosen && threads > usable)
+        log_once("%d threads share %d CPUs: a step waits for the slowest", threads, usable);
+    else if (!chosen && c->quota < c->count)
+        log_once("%s", text);
+}
+
+static void pin(cadre_device *d, int threads) {
+    int cpu[CPUS_MOST];
+    if (threads > d->cpus.count || !switch_get(SWITCH_PIN)) return;
+    cpus_place(&d->cpus, sched_getcpu(), threads, cpu);
+    pool_pin(d->threads, cpu);
+}
+
 cadre_err cadre_device_open(const cadre_device_options *options, cadre_device **out, cadre_fail *why) {
     const char *name = options && options->name ? options->name : "cpu";
     int threads = options ? options->threads : 0;
     if (strcmp(name, "cpu"))
         return cadre_fail_set(why, CADRE_UNSUPPORTED, "device '%.100s' is not known, expected cpu", name);
-    if (!threads) threads = pool_default_threads();
     cadre_device *d = mem_new(sizeof *d);
     if (!d) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for a device");
-    if (threads > pool_default_threads())
-        log_once("%d threads share %d CPUs: a step waits for the slowest", threads, pool_default_threads());
+    cpus_read("", &d->cpus);
+    if (!threads) threads = cpus_threads(&d->cpus, switch_get(SWITCH_SIBLINGS));
     cadre_err err = pool_new(threads, &d->threads, why);
-    if (!err && options && options->pin && switch_get(SWITCH_PIN)) pool_pin(d->threads);
     if (err) {
         mem_free(d);
         return err;
     }
+    say_threads(&d->cpus, threads, options && options->threads);
+    if (options && options->pin) pin(d, threads);
+    mem_spread(cpus_node_mask(&d->cpus));
     d->features = dev_features();
     d->isa = kernel_set(d->features);
     brand(d->cpu);

@@ -15,12 +15,21 @@ struct cadre_device {
     unsigned features; /* what the CPU has, before switch isa */
     int isa;           /* level in use: 0 ref, 1 avx2, 2 avx512, 3 avx512bf16 (op_isa) */
     long l1d, l2, l3;  /* bytes, 0 if unknown */
+    cpus cpus;         /* which there are, when it was opened */
     char cpu[64];      /* brand */
     char name[160];
 };
 
 /* What the CPU has, without switches. */
 unsigned dev_features(void);
+/* Registers of cpuid and xgetbv that features are read from; 0 where a leaf is missing. */
+typedef struct dev_cpuid {
+    uint32_t c1;     /* leaf 1: ecx */
+    uint32_t b7, c7; /* leaf 7.0: ebx, ecx */
+    uint32_t a71;    /* leaf 7.1: eax */
+    uint64_t saved;  /* registers the OS saves: xcr0 */
+} dev_cpuid;
+unsigned dev_features_of(const dev_cpuid *r); /* pure */
 /* The kernel set for a CPU with these features when switch isa asks for `asked` and `bad` cases of dev_bf16_pair_exact
  * failed. line: why it is less than what was asked or what the CPU has, "" if it is neither. Pure. */
 int dev_choose_isa(unsigned features, long asked, uint64_t bad, char *line, size_t size);
@@ -28,7 +37,7 @@ int dev_choose_isa(unsigned features, long asked, uint64_t bad, char *line, size
  * zero? Tries `cases` random inputs (rounded up to whole vectors), many near underflow; *bad: how many differ. False
  * with *bad = 0 where the instruction is missing. */
 bool dev_bf16_pair_exact(uint64_t cases, uint64_t seed, uint64_t *bad);
-/* Bytes of memory this process may still use: the least of free memory and the container's limit. */
+/* Bytes of memory this process may still use: the least of free memory and the container's limit (or switch memory). */
 uint64_t dev_memory_available(void);
 
 /* Measured ceilings, best of `repeats` passes of the best of a fixed list of read kernels over `bytes` of memory. */

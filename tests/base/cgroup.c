@@ -1,9 +1,11 @@
-/* cgroup: the texts of quotas, limits and lists. */
+/* cgroup: the texts of quotas and limits, and the walk over a made tree. */
 #include "base/base.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -26,8 +28,8 @@ static void quotas(void **state) {
     assert_int_equal(cgroup_cpus_of(8, ""), 8);
     assert_int_equal(cgroup_cpus_of(8, NULL), 8);
     assert_int_equal(cgroup_cpus_of(8, "99999999999999999999999 1"), 8);
-    assert_in_range(cgroup_cpus(3), 1, 3);
-    assert_int_equal(cgroup_cpus(0), 1);
+    assert_in_range(cgroup_cpus("", 3), 1, 3);
+    assert_int_equal(cgroup_cpus("", 0), 1);
 }
 
 static void limits(void **state) {
@@ -44,7 +46,7 @@ static void limits(void **state) {
     assert_true(cgroup_memory_of("1000\n", "100\n", v2) == 1000);
     assert_true(cgroup_memory_of("1000\n", "1001\n", NULL) == 0);
     assert_true(cgroup_memory_of("0\n", NULL, NULL) == 0);
-    assert_true(cgroup_memory() > 1 << 20);
+    assert_true(cgroup_memory("") > 1 << 20);
 }
 
 static void paths(void **state) {
@@ -68,18 +70,60 @@ static void paths(void **state) {
     assert_string_equal(path, "/");
 }
 
-static void lists(void **state) {
+/* ---- a made tree ---- */
+
+static char root[] = "/tmp/cadre-test-XXXXXX";
+
+static int make_root(void **state) {
     (void)state;
-    assert_int_equal(cgroup_list("0-3\n"), 4);
-    assert_int_equal(cgroup_list("0"), 1);
-    assert_int_equal(cgroup_list("\t0-3,8,10-11\n"), 7);
-    assert_int_equal(cgroup_list("0-1023,2048-4095"), 3072);
-    assert_int_equal(cgroup_list(""), 0);
-    assert_int_equal(cgroup_list("x"), 0);
-    assert_int_equal(cgroup_list("3-1"), 0);
-    assert_int_equal(cgroup_list("1-"), 0);
-    assert_int_equal(cgroup_list("1,"), 0);
-    assert_int_equal(cgroup_list("0-99999999999"), 0);
+    return mkdtemp(root) ? 0 : -1;
+}
+static int remove_root(void **state) {
+    char line[64];
+    (void)state;
+    snprintf(line, sizeof line, "rm -rf '%s'", root);
+    return system(line);
+}
+
+static void put(const char *path, const char *text) {
+    char line[512], full[256];
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    snprintf(line, sizeof line, "mkdir -p \"$(dirname '%s')\"", full);
+    assert_int_equal(system(line), 0);
+    assert_int_equal(file_write(full, text, strlen(text), NULL), CADRE_OK);
+}
+
+static void clear(void) {
+    char line[64];
+    snprintf(line, sizeof line, "rm -rf '%s'/*", root);
+    assert_int_equal(system(line), 0);
+}
+
+/* Field report P01: the tightest quota between the own group and the mount counts, in both versions. */
+static void trees(void **state) {
+    (void)state;
+    assert_int_equal(cgroup_cpus(root, 8), 8); /* nothing there */
+    put("proc/self/cgroup", "0::/a/b\n");
+    put("sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    assert_int_equal(cgroup_cpus(root, 8), 8);
+    put("sys/fs/cgroup/a/cpu.max", "400000 100000\n");
+    put("sys/fs/cgroup/cpu.max", "600000 100000\n");
+    assert_int_equal(cgroup_cpus(root, 8), 4);
+    assert_int_equal(cgroup_cpus(root, 3), 3);
+    put("sys/fs/cgroup/a/b/cpu.max", "250000 100000\n");
+    assert_int_equal(cgroup_cpus(root, 8), 3);
+    put("sys/fs/cgroup/a/memory.max", "5000000\n");
+    put("sys/fs/cgroup/a/memory.current", "1000000\n");
+    assert_true(cgroup_memory(root) == 4000000);
+    clear();
+    put("proc/self/cgroup", "3:cpu,cpuacct:/not/mounted/here\n0::/\n");
+    put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000\n");
+    put("sys/fs/cgroup/cpu/cpu.cfs_period_us", "50000\n");
+    assert_int_equal(cgroup_cpus(root, 8), 3);
+    put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+    assert_int_equal(cgroup_cpus(root, 8), 8);
+    clear();
+    printf("field P01 ok\n");
 }
 
 int main(void) {
@@ -87,7 +131,7 @@ int main(void) {
         cmocka_unit_test(quotas),
         cmocka_unit_test(limits),
         cmocka_unit_test(paths),
-        cmocka_unit_test(lists),
+        cmocka_unit_test(trees),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_root, remove_root);
 }

@@ -5,7 +5,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -74,6 +76,60 @@ static void huge(void **state) {
     assert_null(mem_new_huge(SIZE_MAX));
     assert_null(mem_new_huge(SIZE_MAX / 2));
     mem_free_huge(NULL, 7);
+}
+
+/* Blocks are spread over the nodes that were named, and over none when the switch or the caller says so. Node 0 stands
+ * for several: every machine has it. */
+static void spreading(void **state) {
+    (void)state;
+    enum { DEFAULT = 0, INTERLEAVE = 3, AT_ADDRESS = 2, SIZE = 3 << 20 };
+    static const struct {
+        uint64_t nodes;
+        long on;
+        int want;
+    } cases[] = {{1, 1, INTERLEAVE}, {1, 0, DEFAULT}, {0, 1, DEFAULT}};
+    for (int i = 0; i < 3; i++) {
+        int mode = -1;
+        uint64_t nodes[16] = {0};
+        mem_spread(cases[i].nodes);
+        switch_set(SWITCH_SPREAD, cases[i].on);
+        char *p = mem_new_huge(SIZE);
+        mem_spread(0);
+        switch_set(SWITCH_SPREAD, 1);
+        assert_non_null(p);
+        memset(p, 1, SIZE);
+        long refused = syscall(SYS_get_mempolicy, &mode, nodes, 1024, p + SIZE / 2, AT_ADDRESS);
+        mem_free_huge(p, SIZE);
+        if (refused) skip(); /* a sandbox without memory policies */
+        assert_int_equal(mode, cases[i].want);
+        assert_true(nodes[0] == (cases[i].want == INTERLEAVE));
+    }
+}
+
+/* Field report P07: what is mapped, what is resident, what is the process's own, and faults, each by itself. */
+static void usage(void **state) {
+    (void)state;
+    enum { SIZE = 24 << 20, SLACK = 2 << 20 };
+    mem_use before, reserved, touched, gone;
+    uint64_t minor[2], major[2];
+    switch_set(SWITCH_HUGE_PAGES, 0);
+    mem_usage(&before);
+    if (!before.own) skip(); /* no /proc, or an old kernel */
+    char *p = mem_new_huge(SIZE);
+    mem_usage(&reserved);
+    assert_true(reserved.mapped >= before.mapped + SIZE);
+    assert_true(reserved.resident < before.resident + SLACK);
+    mem_faults(&minor[0], &major[0]);
+    memset(p, 1, SIZE);
+    mem_faults(&minor[1], &major[1]);
+    mem_usage(&touched);
+    assert_true(touched.own >= before.own + SIZE - SLACK && touched.resident >= touched.own);
+    assert_true(minor[1] - minor[0] >= SIZE / (size_t)sysconf(_SC_PAGESIZE) / 2 && major[1] >= major[0]);
+    mem_free_huge(p, SIZE);
+    mem_usage(&gone);
+    assert_true(gone.own + SIZE - SLACK <= touched.own && gone.peak + SLACK >= touched.resident);
+    switch_set(SWITCH_HUGE_PAGES, 1);
+    printf("field P07 ok\n");
 }
 
 static void counting(void **state) {
@@ -163,8 +219,9 @@ static void poison(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks),  cmocka_unit_test(resize), cmocka_unit_test(huge),   cmocka_unit_test(counting),
-        cmocka_unit_test(failing), cmocka_unit_test(sizes),  cmocka_unit_test(arenas), cmocka_unit_test(poison),
+        cmocka_unit_test(blocks), cmocka_unit_test(resize),   cmocka_unit_test(huge),    cmocka_unit_test(spreading),
+        cmocka_unit_test(usage),  cmocka_unit_test(counting), cmocka_unit_test(failing), cmocka_unit_test(sizes),
+        cmocka_unit_test(arenas), cmocka_unit_test(poison),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

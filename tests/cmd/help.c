@@ -1,5 +1,6 @@
 /* help: what the command says about itself, and how it refuses what it can't do: one line, exit status 2. */
 #include "command.h"
+#include <sched.h>
 
 static const char *const commands[] = {"run",  "bench",        "bench moe", "bench invariance",
                                        "eval", "plan explain", "doctor"};
@@ -117,6 +118,34 @@ static void switches(void **state) {
     command_free(&r);
 }
 
+/* The doctor tells what threads and kernels were chosen from; field reports P01, P02 and P04 want it seen. taskset
+ * takes one CPU away, as a container would. */
+static void machine(void **state) {
+    (void)state;
+    ran r = command("doctor --quick --json");
+    assert_int_equal(r.status, 0);
+    json_doc *doc = command_json(&r);
+    const json *v = json_root(doc), *nodes = json_get(v, "nodes");
+    int64_t sum = 0, allowed = json_get(v, "cpus_allowed")->integer;
+    command_has(v, "isa isa_why threads cpus_online cpus_allowed cpus_quota cores nodes memory_available");
+    for (const json *n = nodes->child; n; n = n->next) sum += json_get(n, "cpus")->integer;
+    assert_int_equal(sum, allowed);
+    assert_true(json_get(v, "threads")->integer <= json_get(v, "cores")->integer);
+    assert_non_null(strstr(r.err, " by affinity, "));
+    assert_non_null(strstr(r.err, "memory nodes   node "));
+    assert_non_null(strstr(r.err, "kernels        "));
+    json_free(doc);
+    command_free(&r);
+    char before[64];
+    snprintf(before, sizeof before, "taskset -c %d", sched_getcpu());
+    r = command_after(before, "doctor --quick");
+    if (r.status == 127) skip();
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.out, "threads        1 thread: "));
+    assert_non_null(strstr(r.out, ", 1 by affinity, "));
+    command_free(&r);
+}
+
 static void folders(void **state) {
     (void)state;
     command_refused(command("run -m /nonexistent/model"), "/nonexistent/model: no such folder");
@@ -139,9 +168,10 @@ static void closed_output(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(overview), cmocka_unit_test(version), cmocka_unit_test(each),
-        cmocka_unit_test(unknown),  cmocka_unit_test(values),  cmocka_unit_test(later),
-        cmocka_unit_test(switches), cmocka_unit_test(folders), cmocka_unit_test(closed_output),
+        cmocka_unit_test(overview),      cmocka_unit_test(version), cmocka_unit_test(each),
+        cmocka_unit_test(unknown),       cmocka_unit_test(values),  cmocka_unit_test(later),
+        cmocka_unit_test(switches),      cmocka_unit_test(machine), cmocka_unit_test(folders),
+        cmocka_unit_test(closed_output),
     };
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
 }

@@ -10,6 +10,10 @@
 
 #include <cmocka.h>
 
+static void field(const char *id) {
+    printf("field %s ok\n", id);
+}
+
 static char heard[4][512];
 static int lines;
 static void hear(void *ctx, const char *line) {
@@ -39,7 +43,8 @@ static void opening(void **state) {
     assert_int_equal(d->features, dev_features());
     cadre_device_close(d);
     assert_int_equal(cadre_device_open(NULL, &d, NULL), CADRE_OK);
-    assert_int_equal(cadre_device_threads(d), pool_default_threads());
+    assert_int_equal(cadre_device_threads(d), cpus_threads(&d->cpus, 0));
+    assert_in_range(d->cpus.count, 1, d->cpus.online);
     cadre_device_close(d);
     cadre_device_close(NULL);
 }
@@ -74,6 +79,45 @@ static void features(void **state) {
 #endif
 }
 
+/* Field reports P02 and P03: a CPU without AVX-512, without AVX2, without AVX, or under a system that does not save the
+ * wide registers, gets a lower set, never an instruction it lacks; and where nothing is left, a line tells. */
+static void masked(void **state) {
+    (void)state;
+    const dev_cpuid all = {.c1 = 1u << 12 | 1u << 27 | 1u << 28 | 1u << 29, /* FMA, OSXSAVE, AVX, F16C */
+                           .b7 = 1u << 5 | 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31,
+                           .c7 = 1u << 11,
+                           .a71 = 1u << 5,
+                           .saved = 0xE7};
+    const unsigned avx2 = DEV_AVX2_FMA, wide = avx2 | DEV_AVX512, best = wide | DEV_AVX512BF16;
+    dev_cpuid r = all;
+    char line[200];
+    assert_int_equal(dev_features_of(&all), best);
+    for (int bit = 0; bit < 32; bit++) { /* every bit alone: only those that a set needs count */
+        r = all, r.c1 &= ~(1u << bit);
+        assert_int_equal(dev_features_of(&r), bit == 12 || (bit >= 27 && bit <= 29) ? 0 : best);
+        r = all, r.b7 &= ~(1u << bit);
+        assert_int_equal(dev_features_of(&r), bit == 5                                           ? 0
+                                              : bit == 16 || bit == 17 || bit == 30 || bit == 31 ? avx2
+                                                                                                 : best);
+        r = all, r.c7 &= ~(1u << bit);
+        assert_int_equal(dev_features_of(&r), bit == 11 ? wide : best);
+        r = all, r.a71 &= ~(1u << bit);
+        assert_int_equal(dev_features_of(&r), bit == 5 ? wide : best);
+        r = all, r.saved &= ~(1ull << bit);
+        assert_int_equal(dev_features_of(&r), bit == 1 || bit == 2 ? 0 : bit >= 5 && bit <= 7 ? avx2 : best);
+    }
+    r = all, r.b7 = 1u << 5, r.c7 = r.a71 = 0, r.saved = 7; /* P02: AVX2 alone */
+    assert_int_equal(dev_choose_isa(dev_features_of(&r), 9, 0, line, sizeof line), 1);
+    assert_string_equal(line, "");
+    assert_int_equal(dev_choose_isa(dev_features_of(&r), 2, 0, line, sizeof line), 1);
+    assert_string_equal(line, "isa: avx2, because the CPU lacks avx512");
+    field("P02");
+    r = (dev_cpuid){.c1 = 1u << 19 | 1u << 20}; /* P03: SSE4.2 at most */
+    assert_int_equal(dev_choose_isa(dev_features_of(&r), 9, 0, line, sizeof line), 0);
+    assert_string_equal(line, "isa: ref (plain C, slow), because the CPU lacks AVX2 with FMA and F16C");
+    field("P03");
+}
+
 static void chooses(unsigned features, long asked, uint64_t bad, int want, const char *why) {
     char line[200];
     assert_int_equal(dev_choose_isa(features, asked, bad, line, sizeof line), want);
@@ -86,7 +130,7 @@ static void choice(void **state) {
     chooses(b, 9, 0, 3, "");
     chooses(w, 9, 0, 2, "");
     chooses(a, 9, 0, 1, "");
-    chooses(0, 9, 0, 0, "");
+    chooses(0, 9, 0, 0, "isa: ref (plain C, slow), because the CPU lacks AVX2 with FMA and F16C");
     chooses(b, 3, 0, 3, "");
     chooses(b, 2, 0, 2, "isa: avx512 by switch isa; the CPU has avx512bf16");
     chooses(b, 0, 0, 0, "isa: ref by switch isa; the CPU has avx512bf16");
@@ -131,12 +175,15 @@ static void memory(void **state) {
     (void)state;
     uint64_t bytes = dev_memory_available();
     assert_true(bytes > 1 << 20 && bytes < (uint64_t)1 << 50);
+    switch_set(SWITCH_MEMORY, 3);
+    assert_true(dev_memory_available() == 3000000);
+    switch_set(SWITCH_MEMORY, 0);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opening), cmocka_unit_test(refusals),  cmocka_unit_test(features), cmocka_unit_test(choice),
-        cmocka_unit_test(memory),  cmocka_unit_test(said_once), cmocka_unit_test(pair),
+        cmocka_unit_test(opening), cmocka_unit_test(refusals), cmocka_unit_test(features),  cmocka_unit_test(choice),
+        cmocka_unit_test(masked),  cmocka_unit_test(memory),   cmocka_unit_test(said_once), cmocka_unit_test(pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
