@@ -20,6 +20,19 @@ const char *opts_temp_dir(void) {
     return dir && *dir ? dir : "/tmp";
 }
 
+/* Where compiled kernels are kept unless switch cache says otherwise: XDG's place; the standard ignores relative ones.
+ */
+static void name_cache(void) {
+    char dir[SWITCH_TEXT_MAX];
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (cache && *cache == '/')
+        n = snprintf(dir, sizeof dir, "%s/cadre", cache);
+    else if (home && *home == '/')
+        n = snprintf(dir, sizeof dir, "%s/.cache/cadre", home);
+    if (n > 0 && n < (int)sizeof dir) switch_text_default(SWITCH_CACHE, dir);
+}
+
 const char *opts_line(void) {
     static char line[2048];
     size_t n = 0;
@@ -289,7 +302,7 @@ static cadre_err read_args(const opts_command *c, void *out, cadre_fail *why) {
 static cadre_err read_environment(cadre_fail *why) {
     const char *p = getenv("CADRE_SET");
     while (p && *p) {
-        char one[128];
+        char one[SWITCH_TEXT_MAX + 64];
         size_t n = strcspn(p, ",");
         cadre_fail inner = {0};
         snprintf(one, sizeof one, "%.*s", (int)n, p);
@@ -327,6 +340,7 @@ bool opts_read(const opts_command *command, void *out, int *status) {
         *status = EXIT_FINE;
         return false;
     }
+    name_cache();
     cadre_err err = read_environment(&why);
     if (!err) err = read_args(command, out, &why);
     if (err) {

@@ -216,6 +216,21 @@ cadre_err file_temp_dir(const char *parent, const char *prefix, char *out, size_
     return CADRE_OK;
 }
 
+cadre_err file_make_dir(const char *path, cadre_fail *why) {
+    char part[PATH_MAX];
+    size_t len = strlen(path);
+    if (len >= sizeof part) return cadre_fail_set(why, CADRE_IO, "%.300s...: path too long", path);
+    memcpy(part, path, len + 1);
+    for (char *p = part + 1; *p; p++) {
+        if (*p != '/') continue;
+        *p = 0;
+        mkdir(part, 0700); /* a failure shows when the last one is made */
+        *p = '/';
+    }
+    if (!mkdir(part, 0700) || file_is_dir(part)) return CADRE_OK;
+    return failed(why, path, "make the folder");
+}
+
 cadre_err file_remove(const char *path, cadre_fail *why) {
     return remove(path) ? failed(why, path, "remove") : CADRE_OK;
 }

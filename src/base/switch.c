@@ -25,6 +25,50 @@ void switch_set(switch_id id, long value) {
     atomic_store_explicit(&values[id], value, memory_order_relaxed);
 }
 
+/* ---- texts ---- */
+
+const switch_text_def switch_text_defs[SWITCH_TEXT_COUNT] = {
+#define X(id, name, what) {name, what},
+    CADRE_TEXT_SWITCHES(X)
+#undef X
+};
+static char texts[SWITCH_TEXT_COUNT][SWITCH_TEXT_MAX], text_defaults[SWITCH_TEXT_COUNT][SWITCH_TEXT_MAX];
+
+bool switch_text_is_set(switch_text_id id) {
+    return *texts[id];
+}
+const char *switch_text(switch_text_id id) {
+    return *texts[id] ? texts[id] : text_defaults[id];
+}
+
+void switch_text_default(switch_text_id id, const char *text) {
+    size_t len = strlen(text);
+    if (len < SWITCH_TEXT_MAX) memcpy(text_defaults[id], text, len + 1);
+}
+
+static cadre_err set_text(int i, const char *text, cadre_fail *why) {
+    size_t len = strlen(text);
+    if (len >= SWITCH_TEXT_MAX)
+        return cadre_fail_set(why, CADRE_RANGE, "switch %s is '%.60s...', expected at most %d bytes",
+                              switch_text_defs[i].name, text, SWITCH_TEXT_MAX - 1);
+    memcpy(texts[i], text, len + 1);
+    return CADRE_OK;
+}
+
+bool switch_text_parse(const char *assignment, cadre_err *err, cadre_fail *why) {
+    size_t len = strcspn(assignment, "=");
+    for (int i = 0; i < SWITCH_TEXT_COUNT; i++) {
+        const char *name = switch_text_defs[i].name;
+        if (strlen(name) != len || memcmp(name, assignment, len)) continue;
+        *err = assignment[len] ? set_text(i, assignment + len + 1, why)
+                               : cadre_fail_set(why, CADRE_RANGE, "switch %s needs a value: %s=TEXT", name, name);
+        return true;
+    }
+    return false;
+}
+
+/* ---- numbers ---- */
+
 const char *const switch_isas[SWITCH_ISAS] = {"ref", "avx2", "avx512", "avx512bf16"};
 
 static bool named_isa(const char *text, long *value) {

@@ -27,6 +27,35 @@ typedef enum switch_id {
 
 long switch_get(switch_id id);
 
+/* Switches whose value is a text, a path as a rule. X(id, "name", "what it does"); "" restores the default. */
+#define CADRE_TEXT_SWITCHES(X)                                                                                  \
+    X(CUDA, "cuda", "the CUDA driver's library; default: libcuda.so.1, where the loader finds it")              \
+    X(NVRTC, "nvrtc", "NVIDIA's run-time compiler, a library; default: libnvrtc.so, where the loader finds it") \
+    X(CACHE, "cache", "folder that keeps compiled kernels, or off; default: the user's cache folder")
+
+typedef enum switch_text_id {
+#define X(id, name, what) SWITCH_##id,
+    CADRE_TEXT_SWITCHES(X)
+#undef X
+        SWITCH_TEXT_COUNT
+} switch_text_id;
+enum { SWITCH_TEXT_MAX = 1024 };
+
+typedef struct switch_text_def {
+    const char *name, *what;
+} switch_text_def;
+extern const switch_text_def switch_text_defs[SWITCH_TEXT_COUNT];
+
+/* The value: what was set, else the default that the program named, else "". Never NULL; borrowed until it's set. */
+const char *switch_text(switch_text_id id);
+bool switch_text_is_set(switch_text_id id);
+/* "name=text": true if `assignment` names a text switch; *err: CADRE_OK and it's set, or RANGE (no value, too long).
+ * Before other threads read it. */
+bool switch_text_parse(const char *assignment, cadre_err *err, cadre_fail *why);
+/* What switch_text gives where nothing is set. Cut off silently it would be another path: too long a text is ignored.
+ */
+void switch_text_default(switch_text_id id, const char *text);
+
 /* The names of the kernel sets, by the numbers that switch isa takes. */
 enum { SWITCH_ISAS = 4 };
 extern const char *const switch_isas[SWITCH_ISAS];

@@ -56,7 +56,9 @@ cadre_err cadre_set(const char *assignment, cadre_fail *why) {
     if (!strchr(assignment, '='))
         return cadre_fail_set(why, CADRE_RANGE, "switch '%.60s' has no value, expected NAME=VALUE", assignment);
     if (find_knob(assignment, &family, &knob, &text)) return set_knob(family, knob, text, why);
-    cadre_err err = switch_parse(switch_defs, SWITCH_COUNT, assignment, &index, &value, why);
+    cadre_err err;
+    if (switch_text_parse(assignment, &err, why)) return err;
+    err = switch_parse(switch_defs, SWITCH_COUNT, assignment, &index, &value, why);
     if (!err) switch_set((switch_id)index, value);
     return err;
 }
@@ -82,12 +84,17 @@ bool plan_switch_at(int i, switch_def *def, long *value) {
 }
 
 const char *cadre_switch(int i) {
-    static char text[96];
+    static char text[SWITCH_TEXT_MAX + 64];
     switch_def def;
     long value;
     for (int j = 0; plan_switch_at(j, &def, &value); j++) {
         if (value == def.def || i-- > 0) continue;
         snprintf(text, sizeof text, "%s=%ld", def.name, value);
+        return text;
+    }
+    for (int j = 0; j < SWITCH_TEXT_COUNT; j++) {
+        if (!switch_text_is_set((switch_text_id)j) || i-- > 0) continue;
+        snprintf(text, sizeof text, "%s=%s", switch_text_defs[j].name, switch_text((switch_text_id)j));
         return text;
     }
     return NULL;

@@ -258,6 +258,22 @@ static void folders(void **state) {
     assert_int_equal(file_remove(file, &why), CADRE_OK);
     assert_int_equal(file_remove(made, &why), CADRE_OK);
 
+    char deep[240];
+    snprintf(deep, sizeof deep, "%.150s/a/b//c/", made);
+    assert_int_equal(file_make_dir(deep, &why), CADRE_OK);
+    assert_true(file_is_dir(deep));
+    assert_int_equal(stat(deep, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    assert_int_equal(file_make_dir(deep, &why), CADRE_OK);
+    assert_int_equal(file_write(in("plain"), "x", 1, &why), CADRE_OK);
+    says(file_make_dir(in("plain/d"), &why), in("plain/d"), ": cannot make the folder: Not a directory");
+    says(file_make_dir(in("plain"), &why), in("plain"), ": cannot make the folder: File exists");
+    assert_int_equal(file_remove(in("plain"), &why), CADRE_OK);
+    for (const char *part[] = {"a/b/c", "a/b", "a", ""}, **p = part; p < part + 4; p++) {
+        snprintf(deep, sizeof deep, "%.150s/%s", made, *p);
+        assert_int_equal(file_remove(deep, &why), CADRE_OK);
+    }
+
     uint64_t room = UINT64_MAX, none = 7;
     assert_int_equal(file_space(dir, &room, &why), CADRE_OK);
     assert_true(room < (uint64_t)1 << 60);

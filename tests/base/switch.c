@@ -82,6 +82,39 @@ static void others(void **state) {
     assert_int_equal(switch_parse(defs, 2, "isa=1", &slot, &got, NULL), CADRE_OK);
 }
 
+static void text(void **state) {
+    (void)state;
+    cadre_err err = CADRE_BUSY;
+    char line[SWITCH_TEXT_MAX + 16];
+    assert_string_equal(switch_text(SWITCH_CACHE), "");
+    assert_true(switch_text_parse("cache=/a b=c", &err, &why));
+    assert_int_equal(err, CADRE_OK);
+    switch_text_default(SWITCH_CACHE, "/default");
+    assert_string_equal(switch_text(SWITCH_CACHE), "/a b=c");
+    assert_true(switch_text_is_set(SWITCH_CACHE) && !switch_text_is_set(SWITCH_CUDA));
+    assert_true(switch_text_parse("cache=", &err, &why));
+    assert_string_equal(switch_text(SWITCH_CACHE), "/default");
+    assert_false(switch_text_is_set(SWITCH_CACHE));
+
+    assert_true(switch_text_parse("nvrtc", &err, &why));
+    assert_int_equal(err, CADRE_RANGE);
+    assert_string_equal(why.text, "switch nvrtc needs a value: nvrtc=TEXT");
+    memset(line, 'x', sizeof line - 1);
+    line[sizeof line - 1] = 0;
+    memcpy(line, "cuda=", 5);
+    assert_true(switch_text_parse(line, &err, &why));
+    assert_int_equal(err, CADRE_RANGE);
+    assert_string_equal(switch_text(SWITCH_CUDA), "");
+    line[5 + SWITCH_TEXT_MAX - 1] = 0;
+    assert_true(switch_text_parse(line, &err, &why));
+    assert_int_equal(err, CADRE_OK);
+    assert_string_equal(switch_text(SWITCH_CUDA), line + 5);
+    err = CADRE_BUSY;
+    assert_false(switch_text_parse("isa=1", &err, &why) || switch_text_parse("caches=1", &err, &why) ||
+                 switch_text_parse("cach=1", &err, &why) || switch_text_parse("", &err, &why));
+    assert_int_equal(err, CADRE_BUSY);
+}
+
 static void faults(void **state) {
     (void)state;
     for (int f = 0; f < FAULT_COUNT; f++) assert_false(fault_planted((fault)f));
@@ -92,10 +125,8 @@ static void faults(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),
-        cmocka_unit_test(parsing),
-        cmocka_unit_test(others),
-        cmocka_unit_test(faults),
+        cmocka_unit_test(defaults), cmocka_unit_test(parsing), cmocka_unit_test(others),
+        cmocka_unit_test(text),     cmocka_unit_test(faults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

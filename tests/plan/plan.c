@@ -51,6 +51,20 @@ static void override_wins_and_says_so(void **state) {
     cadre_device_close(device);
 }
 
+static void texts_are_switches_too(void **state) {
+    (void)state;
+    cadre_fail why = {0};
+    set_switch("pin=0");
+    set_switch("cache=/tmp/x");
+    assert_string_equal(cadre_switch(0), "pin=0");
+    assert_string_equal(cadre_switch(1), "cache=/tmp/x");
+    assert_null(cadre_switch(2));
+    assert_int_equal(cadre_set("nvrtc", &why), CADRE_RANGE);
+    set_switch("pin=1");
+    set_switch("cache=");
+    assert_null(cadre_switch(0));
+}
+
 static void bad_switches_are_refused(void **state) {
     (void)state;
     static const char *const bad[] = {"dense.rows=3",
@@ -117,8 +131,9 @@ static void every_switch_is_listed(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(covers_every_n), cmocka_unit_test(override_wins_and_says_so),
-                                       cmocka_unit_test(bad_switches_are_refused),
-                                       cmocka_unit_test(receipts_count_runs), cmocka_unit_test(every_switch_is_listed)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(covers_every_n),         cmocka_unit_test(override_wins_and_says_so),
+        cmocka_unit_test(texts_are_switches_too), cmocka_unit_test(bad_switches_are_refused),
+        cmocka_unit_test(receipts_count_runs),    cmocka_unit_test(every_switch_is_listed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
