@@ -9,13 +9,15 @@ ARCH    := $(shell uname -m)
 WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 ALL     := -std=c17 $(WARN) -ffp-contract=off -fno-math-errno -fno-trapping-math -fPIC -pthread -D_GNU_SOURCE -Iinclude -Isrc -Itests
 ALL     += -DCADRE_PREFIX='"$(PREFIX)"' $(SANITIZE) $(DEFINES)
-LIBS    := -lpcre2-8 -lutf8proc -lm -pthread $(SANITIZE)
+LIBS    := -lpcre2-8 -lutf8proc -lm -ldl -pthread $(SANITIZE)
 
 SRC     := $(wildcard src/*/*.c src/*/*/*.c)
 ifneq ($(ARCH),x86_64)
 SRC     := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c,$(SRC))
 endif
-OBJ     := $(SRC:%.c=$(BUILD)/%.o)
+# Device text is embedded as it is, and compiled at run time.
+CU      := $(wildcard src/*/*.cu src/*/*/*.cu src/*/*/*.cuh)
+OBJ     := $(SRC:%.c=$(BUILD)/%.o) $(CU:%=$(BUILD)/%.o)
 CMD     := $(wildcard cmd/*.c)
 CMDOBJ  := $(CMD:%.c=$(BUILD)/%.o)
 TEST    := $(wildcard tests/base/*.c tests/op/*.c tests/dev/*.c tests/plan/*.c tests/moe/*.c tests/model/*.c tests/cmd/*.c)
@@ -39,6 +41,19 @@ $(BUILD)/%.o: %.c
 	$(call say,CC)
 	$(Q)$(CC) $(ALL) $(CFLAGS) $(ISA) -MMD -MP -c $< -o $@
 
+# src/op/cuda/experts.cu becomes the terminated text op_cuda_experts_cu.
+$(BUILD)/%.cu.o: %.cu
+	$(embed)
+$(BUILD)/%.cuh.o: %.cuh
+	$(embed)
+define embed
+@mkdir -p $(@D)
+$(call say,TEXT)
+$(Q)printf '.section .rodata\n.global %s\n%s:\n.incbin "%s"\n.byte 0\n.section .note.GNU-stack,"",%%progbits\n' \
+    $(symbol) $(symbol) $< | $(CC) -c -x assembler - -o $@
+endef
+symbol   = $(subst /,_,$(subst .,_,$(<:src/%=%)))
+
 # Everything, for the command and the tests; and what programs link, where only cadre_* can be seen.
 $(BUILD)/internal.a: $(OBJ)
 	@rm -f $@
@@ -59,7 +74,7 @@ $(BUILD)/cadre: $(CMDOBJ) $(BUILD)/internal.a
 # Tests see internals, and run with assertions on when the build defines CADRE_CHECKS.
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/internal.a
 	$(call say,LD)
-	$(Q)$(CC) $< $(BUILD)/internal.a -lcmocka $(LIBS) -ldl -o $@
+	$(Q)$(CC) $< $(BUILD)/internal.a -lcmocka $(LIBS) -o $@
 
 $(BUILD)/fuzz/%: tests/fuzz/%.c $(BUILD)/internal.a
 	@mkdir -p $(@D)
@@ -111,4 +126,4 @@ format:
 clean:
 	rm -rf $(BUILD)
 
--include $(OBJ:.o=.d) $(CMDOBJ:.o=.d) $(TESTBIN:=.d)
+-include $(SRC:%.c=$(BUILD)/%.d) $(CMDOBJ:.o=.d) $(TESTBIN:=.d)

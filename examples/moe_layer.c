@@ -1,6 +1,7 @@
 /* moe_layer.c: one MoE layer from a program of your own: plan once, run many.
  *
- *   cc -Iinclude examples/moe_layer.c build/libcadre.a -lpcre2-8 -lutf8proc -lm -pthread -o moe_layer && ./moe_layer
+ *   cc -Iinclude examples/moe_layer.c build/libcadre.a -lpcre2-8 -lutf8proc -lm -ldl -pthread -o moe_layer
+ *   ./moe_layer
  */
 #include <cadre.h>
 #include <stdio.h>

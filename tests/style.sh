@@ -21,6 +21,8 @@ only '\b(clock_gettime|gettimeofday|time)\(' src/base/clock.c
 only '\bpthread_create\(' src/base/pool.c
 only '\b(malloc|calloc|realloc|aligned_alloc|posix_memalign)\(' src/base/mem.c
 only '\b(expf?|logf?|sinf?|cosf?|powf?|rsqrtf?|tanhf?)\(' src/base/math.c
+only '\bdl(open|sym|error|info)\(' src/dev/library.c
+only '\b(cu[A-Z]|nvrtc[A-Z])[A-Za-z]+\(|# *include <(cuda|nvrtc)' 'src/dev/*'
 if command -v clang-format >/dev/null 2>&1; then
     # shellcheck disable=SC2046
     clang-format --dry-run --Werror $(git ls-files '*.c' '*.h') || bad=1
