@@ -238,6 +238,13 @@ static cadre_err unknown_option(const opts_command *c, const char *text, cadre_f
 
 /* ---- reading ---- */
 
+static cadre_err add_rest(const opts_def *d, const char *text, opts_rest *rest, cadre_fail *why) {
+    if (rest->count == OPTS_REST_MOST)
+        return cadre_fail_set(why, CADRE_RANGE, "more than %d of %s", OPTS_REST_MOST, d->name);
+    rest->items[rest->count++] = text;
+    return CADRE_OK;
+}
+
 static cadre_err store(const opts_def *d, const char *text, void *out, cadre_fail *why) {
     void *at = (char *)out + d->at;
     switch (d->kind) {
@@ -254,6 +261,8 @@ static cadre_err store(const opts_def *d, const char *text, void *out, cadre_fai
         return read_word(d, text, at, why);
     case OPTS_SET:
         return cadre_set(text, why);
+    case OPTS_REST:
+        return add_rest(d, text, at, why);
     case OPTS_TEXT:
         *(const char **)at = text;
         return CADRE_OK;
@@ -276,15 +285,24 @@ static const opts_def *match(const opts_command *c, const char *text, const char
 }
 
 static bool takes_value(const opts_def *d) {
-    return d->kind != OPTS_FLAG && d->kind != OPTS_HELP;
+    return d->kind != OPTS_FLAG && d->kind != OPTS_HELP && d->kind != OPTS_REST;
+}
+
+/* An argument that is no option. */
+static cadre_err read_plain(const opts_command *c, const char *text, void *out, cadre_fail *why) {
+    for (int i = 0; i < c->count; i++)
+        if (c->defs[i].kind == OPTS_REST) return store(&c->defs[i], text, out, why);
+    return cadre_fail_set(why, CADRE_RANGE, "%s takes no argument '%.100s' (cadre %s --help)", c->name, text, c->name);
 }
 
 static cadre_err read_args(const opts_command *c, void *out, cadre_fail *why) {
     for (int i = first; i < arg_count; i++) {
         const char *value, *text = arg[i];
-        if (text[0] != '-' || !text[1])
-            return cadre_fail_set(why, CADRE_RANGE, "%s takes no argument '%.100s' (cadre %s --help)", c->name, text,
-                                  c->name);
+        if (text[0] != '-' || !text[1]) {
+            cadre_err err = read_plain(c, text, out, why);
+            if (err) return err;
+            continue;
+        }
         const opts_def *d = match(c, text, &value);
         if (!d) return unknown_option(c, text, why);
         if (!takes_value(d) && value) return cadre_fail_set(why, CADRE_RANGE, "%s takes no value", d->name);
