@@ -8,6 +8,7 @@ CFLAGS  ?= -O3 -g
 ARCH    := $(shell uname -m)
 WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla
 ALL     := -std=c17 $(WARN) -ffp-contract=off -fno-math-errno -fno-trapping-math -fPIC -pthread -D_GNU_SOURCE -Iinclude -Isrc -Itests
+ALL     += -I$(BUILD)/made
 ALL     += -DCADRE_PREFIX='"$(PREFIX)"' $(SANITIZE) $(DEFINES)
 LIBS    := -lpcre2-8 -lutf8proc -lm -ldl -pthread $(SANITIZE)
 
@@ -53,6 +54,12 @@ $(Q)printf '.section .rodata\n.global %s\n%s:\n.incbin "%s"\n.byte 0\n.section .
     $(symbol) $(symbol) $< | $(CC) -c -x assembler - -o $@
 endef
 symbol   = $(subst /,_,$(subst .,_,$(<:src/%=%)))
+
+# What rows of tables are tied to: a hash of the sources of each family of kernels and each instruction set.
+$(BUILD)/made/sources.h: tools/sources.sh $(wildcard src/op/exp.h src/op/quant.h src/op/cpu/* src/op/ref/*)
+	@mkdir -p $(@D)
+	$(Q)sh tools/sources.sh >$@
+$(BUILD)/src/op/kernel.o: $(BUILD)/made/sources.h
 
 # Everything, for the command and the tests; and what programs link, where only cadre_* can be seen.
 $(BUILD)/internal.a: $(OBJ)

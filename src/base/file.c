@@ -2,6 +2,7 @@
 #include "file.h"
 #include "err.h"
 #include "mem.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -239,6 +240,63 @@ cadre_err file_space(const char *dir, uint64_t *bytes, cadre_fail *why) {
     struct statvfs disk;
     if (statvfs(dir, &disk)) return failed(why, dir, "look at its disk");
     *bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+    return CADRE_OK;
+}
+
+typedef struct names {
+    char *text; /* one after the other, each terminated */
+    size_t len, cap;
+    int count;
+} names;
+
+static bool add_name(names *n, const char *name) {
+    size_t size = strlen(name) + 1;
+    if (n->len + size > n->cap) {
+        size_t cap = 2 * n->cap + size + 256;
+        char *grown = mem_resize(n->text, n->cap, cap);
+        if (!grown) return false;
+        n->text = grown, n->cap = cap;
+    }
+    memcpy(n->text + n->len, name, size);
+    n->len += size;
+    n->count++;
+    return true;
+}
+
+static int by_bytes(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The pointers, then what they point to. */
+static const char **one_block(const names *n) {
+    size_t head = ((size_t)n->count + 1) * sizeof(char *);
+    const char **all = mem_new(head + n->len);
+    if (!all) return NULL;
+    char *text = (char *)all + head;
+    if (n->len) memcpy(text, n->text, n->len);
+    for (int i = 0; i < n->count; i++, text += strlen(text) + 1) all[i] = text;
+    qsort(all, (size_t)n->count, sizeof *all, by_bytes);
+    return all;
+}
+
+cadre_err file_list(const char *dir, const char *suffix, const char ***out, int *count, cadre_fail *why) {
+    enum { MOST = 4096 };
+    names n = {0};
+    bool room = true;
+    struct dirent *entry;
+    DIR *d = opendir(dir);
+    if (!d) return failed(why, dir, "open the folder");
+    while (room && n.count <= MOST && (entry = readdir(d))) {
+        size_t len = strlen(entry->d_name), tail = strlen(suffix);
+        if (len > tail && !strcmp(entry->d_name + len - tail, suffix)) room = add_name(&n, entry->d_name);
+    }
+    closedir(d);
+    const char **all = room && n.count <= MOST ? one_block(&n) : NULL;
+    mem_free(n.text);
+    if (n.count > MOST)
+        return cadre_fail_set(why, CADRE_RANGE, "%.300s: more than %d files end in %s", dir, MOST, suffix);
+    if (!all) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for the names in %.300s", dir);
+    *out = all, *count = n.count;
     return CADRE_OK;
 }
 

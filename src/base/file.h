@@ -34,6 +34,8 @@ cadre_err file_space(const char *dir, uint64_t *bytes, cadre_fail *why);
 /* False if nothing is there. What can't be looked at (links in a circle, no permission) may be: opening it tells. */
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
+/* Names in a folder that end in `suffix`, sorted by bytes: one block of memory, for mem_free. At most 4096 of them. */
+cadre_err file_list(const char *dir, const char *suffix, const char ***names, int *count, cadre_fail *why);
 /* dir + "/" + name into out; false if it does not fit. */
 bool file_join(char *out, size_t size, const char *dir, const char *name);
 /* The absolute path without links, "." and ".."; path must exist. */

@@ -3,8 +3,12 @@
 #include "op/kernel.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "op/kernels.h"
+#if __has_include("sources.h")
+#    include "sources.h" /* made by tools/sources.sh in the build folder */
+#endif
 
 _Static_assert((int)OP_ISA_COUNT == (int)SWITCH_ISAS, "every kernel set has a name");
 
@@ -43,6 +47,25 @@ const op_kernel *op_find(op_family family, cadre_dtype dtype, op_isa isa) {
         if ((*k)->family == family && (*k)->dtype == dtype && (*k)->isa <= isa) best = *k;
     }
     return best;
+}
+
+const op_kernel *op_kernel_named(const char *name) {
+    for (const op_kernel *const *k = op_kernels; *k != NULL; k++)
+        if (!strcmp((*k)->name, name)) return *k;
+    return NULL;
+}
+
+const char *op_kernel_source(const op_kernel *kernel) {
+#ifdef OP_SOURCES
+#    define S(family, isa, hash) [OP_##family][OP_ISA_##isa] = hash,
+    static const char *const hashes[OP_FAMILY_COUNT][OP_ISA_COUNT] = {OP_SOURCES(S)};
+#    undef S
+    const char *hash = hashes[kernel->family][kernel->isa];
+    return hash ? hash : "";
+#else
+    (void)kernel;
+    return "";
+#endif
 }
 
 const char *op_numerics(cadre_dtype dtype) {

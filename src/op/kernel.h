@@ -27,6 +27,10 @@ extern const op_kernel *const op_kernels[]; /* NULL ends it; best last within a 
 
 /* Best kernel of the family and type whose isa is at most `isa`; never NULL (ref serves everything). */
 const op_kernel *op_find(op_family family, cadre_dtype dtype, op_isa isa);
+const op_kernel *op_kernel_named(const char *name); /* NULL: this build has none of that name */
+/* Twelve digits of a hash over the sources a kernel is made of (tools/sources.sh): a measurement holds as long as it
+ * stays the same. "" in a build that was not made by the Makefile. */
+const char *op_kernel_source(const op_kernel *kernel);
 const char *op_numerics(cadre_dtype dtype); /* "cpu-bf16-pair", "cpu-f32-chain", ... by the type of the experts */
 extern const char op_numerics_all[];        /* every id, with a space between */
 /* Defaults; then the nearest legal knobs for a kernel (halving the largest tile side until ok). */

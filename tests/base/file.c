@@ -301,6 +301,39 @@ static void short_names(void **state) {
     assert_int_equal(chdir(here), 0);
 }
 
+/* Names that end so, by bytes; ".x" itself has no name before the end. */
+static void lists(void **state) {
+    (void)state;
+    const char **names = NULL, *const sorted[] = {"B.x", "a.x", "b.x"};
+    const char *const make[] = {"b.x", "B.x", "a.x", ".x", "a.xy", "ax"};
+    char where[200], path[260];
+    int count = -1;
+    assert_int_equal(file_temp_dir(dir, "list", where, sizeof where, &why), CADRE_OK);
+    for (int i = 0; i < 6; i++) {
+        assert_true(file_join(path, sizeof path, where, make[i]));
+        assert_int_equal(file_write(path, "", 0, &why), CADRE_OK);
+    }
+    for (int n = 0; n < 2; n++) {
+        mem_fail_after(n);
+        assert_int_equal(file_list(where, ".x", &names, &count, &why), CADRE_NOMEM);
+    }
+    mem_fail_after(-1);
+    assert_int_equal(file_list(where, ".x", &names, &count, &why), CADRE_OK);
+    assert_int_equal(count, 3);
+    for (int i = 0; i < 3; i++) assert_string_equal(names[i], sorted[i]);
+    mem_free(names);
+    assert_int_equal(file_list(where, ".none", &names, &count, &why), CADRE_OK);
+    assert_int_equal(count, 0);
+    mem_free(names);
+    says(file_list(in("none"), ".x", &names, &count, &why), in("none"),
+         ": cannot open the folder: No such file or directory");
+    for (int i = 0; i < 6; i++) {
+        assert_true(file_join(path, sizeof path, where, make[i]));
+        assert_int_equal(file_remove(path, &why), CADRE_OK);
+    }
+    assert_int_equal(file_remove(where, &why), CADRE_OK);
+}
+
 static int make_dir(void **state) {
     (void)state;
     return mkdtemp(dir) ? 0 : -1;
@@ -315,6 +348,7 @@ int main(void) {
         cmocka_unit_test(writing), cmocka_unit_test(appending), cmocka_unit_test(reading),
         cmocka_unit_test(pipes),   cmocka_unit_test(maps),      cmocka_unit_test(standard_input),
         cmocka_unit_test(names),   cmocka_unit_test(folders),   cmocka_unit_test(short_names),
+        cmocka_unit_test(lists),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
