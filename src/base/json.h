@@ -56,6 +56,8 @@ cadre_err json_real(const json_doc *doc, const json *object, const char *key, do
 cadre_err json_flag(const json_doc *doc, const json *object, const char *key, bool def, bool *out, cadre_fail *why);
 cadre_err json_text(const json_doc *doc, const json *object, const char *key, const char *def, const char **out,
                     cadre_fail *why);
+/* What v is, for messages: "64" (text), -1, true, null, an array of 3. Cut at size. */
+void json_describe(const json *v, char *text, size_t size);
 /* "file:line:column: .path.to.value " + message. */
 cadre_err json_fail(const json_doc *doc, const json *v, cadre_fail *why, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -86,37 +86,36 @@ cadre_err json_refuse(const json_doc *doc, const json *v, cadre_fail *why, const
 
 /* ---- what ---- */
 
-/* "64" (text), -1, true, null, an array of 3 */
-static void add_value(line *l, const json *v) {
+void json_describe(const json *v, char *text, size_t size) {
     switch (v->kind) {
     case JSON_NULL:
-        add(l, "null");
+        snprintf(text, size, "null");
         break;
     case JSON_BOOL:
-        add(l, v->truth ? "true" : "false");
+        snprintf(text, size, v->truth ? "true" : "false");
         break;
     case JSON_TEXT:
-        add(l, "\"%.40s\" (text)", v->text);
+        snprintf(text, size, "\"%.40s\" (text)", v->text);
         break;
     case JSON_ARRAY:
-        add(l, "an array of %d", v->count);
+        snprintf(text, size, "an array of %d", v->count);
         break;
     case JSON_OBJECT:
-        add(l, "an object of %d", v->count);
+        snprintf(text, size, "an object of %d", v->count);
         break;
     case JSON_NUMBER:
         if (v->whole)
-            add(l, "%lld", (long long)v->integer);
+            snprintf(text, size, "%lld", (long long)v->integer);
         else
-            add(l, "%.9g", v->number);
+            snprintf(text, size, "%.9g", v->number);
         break;
     }
 }
 
 static cadre_err not_a(const json_doc *doc, const json *v, const char *wanted, cadre_fail *why) {
-    line l = {{0}, 0};
-    add_value(&l, v);
-    return json_fail(doc, v, why, "is %s, expected %s", l.text, wanted);
+    char found[64];
+    json_describe(v, found, sizeof found);
+    return json_fail(doc, v, why, "is %s, expected %s", found, wanted);
 }
 
 /* The member, or NULL where the default holds. */
