@@ -1,7 +1,6 @@
 /* bench.c: `cadre bench`: end to end, over prompts of a file or of random ids; every pass's raw times are kept. */
 #include "bench.h"
 #include "commands.h"
-#include "measure.h"
 #include "random_model.h"
 #include <math.h>
 #include <string.h>
@@ -28,6 +27,8 @@ static const opts_def defs[] = {
     O(0, "--seed", OPTS_SEED, "S", seed, 0, 0, "of random ids, random weights and sampling (default 0)"),
     O(0, "--ignore-eos", OPTS_FLAG, NULL, ignore_eos, 0, 0, "go on after an end token (always so with random ids)"),
     OPTS_WEIGHTS(bench_opts, weights),
+    O(0, "--probe-mb", OPTS_INT, "N", probe_mb, 16, 1 << 20,
+      "memory that a bandwidth probe reads (default: 1 GiB or 16 last-level caches)"),
     O(0, "--out", OPTS_TEXT, "FILE", out, 0, 0, "raw samples are appended here (default bench-samples.jsonl)"),
     OPTS_EVERYWHERE(bench_opts),
 };
@@ -42,12 +43,20 @@ static const char *const examples[] = {
     "your own prompts, for a script",
     NULL,
 };
-static const char notes[] = "TTFT: start to first token. TPOT: (last - first token) / (tokens - 1). ITL: the gaps\n"
-                            "between tokens, pooled. Figures are medians over the counted passes.\n";
+static const char notes[] =
+    "TTFT: start to first token. TPOT: (last - first token) / (tokens - 1). ITL: the gaps\n"
+    "between tokens, pooled. Figures are medians over the counted passes.\n"
+    "Floor of a decode step: the bytes it must read (matrices, experts that have rows, keys and\n"
+    "values) / read bandwidth probed before and after each pass; 1 is the floor. None when the\n"
+    "weights are less than four last-level caches.\n";
 
 /* ---- one pass ---- */
 
-static void put_sample(json_out *o, const bench *b, const gen_result *g, int visit, bool warmup) {
+static double per_step(const gen_result *g, double v) {
+    return g->decode_steps ? v / g->decode_steps : NAN;
+}
+
+static void put_sample(json_out *o, const bench *b, const gen_result *g, int visit, const double gbps[2], bool warmup) {
     say_sample_open(o, "bench");
     json_put_text(o, "run", b->run);
     json_put_int(o, "visit", visit);
@@ -56,6 +65,10 @@ static void put_sample(json_out *o, const bench *b, const gen_result *g, int vis
     json_put_real(o, "decode_ms", (double)g->decode_ns / 1e6);
     json_put_int(o, "decode_tokens", g->decode_tokens);
     json_put_int(o, "steps", g->steps);
+    json_put_int(o, "decode_steps", g->decode_steps);
+    json_put_real(o, "step_bytes", per_step(g, (double)g->decode_bytes));
+    json_put_real(o, "gbps_before", gbps[0]);
+    json_put_real(o, "gbps_after", gbps[1]);
     json_put_real(o, "allocs_per_step", gen_allocs_per_step(g));
     json_open(o, "requests", '[');
     for (int i = 0; i < b->job.count; i++) {
@@ -72,9 +85,10 @@ static void put_sample(json_out *o, const bench *b, const gen_result *g, int vis
     json_close(o, '}');
 }
 
-static cadre_err keep_sample(const bench *b, const gen_result *g, int visit, bool warmup, cadre_fail *why) {
+static cadre_err keep_sample(const bench *b, const gen_result *g, int visit, const double gbps[2], bool warmup,
+                             cadre_fail *why) {
     json_out o = {0};
-    put_sample(&o, b, g, visit, warmup);
+    put_sample(&o, b, g, visit, gbps, warmup);
     cadre_err err = open_append(b->o->out, &o, why);
     json_out_free(&o);
     return err;
@@ -95,7 +109,7 @@ static void pool_gaps(const job *j, pass *p) {
     mem_free(gaps);
 }
 
-static void keep_pass(const bench *b, const gen_result *g, pass *p) {
+static void keep_pass(const bench *b, const gen_result *g, const double gbps[2], pass *p) {
     for (int i = 0; i < b->job.count; i++) {
         p->ttft[i] = gen_ttft_ms(&b->job.requests[i]);
         p->tpot[i] = gen_tpot_ms(&b->job.requests[i]);
@@ -104,6 +118,11 @@ static void keep_pass(const bench *b, const gen_result *g, pass *p) {
     p->rate = job_rate(g);
     p->out_rate = g->tokens ? (double)g->tokens * 1e9 / (double)g->wall_ns : NAN;
     p->allocations = gen_allocs_per_step(g);
+    p->step_ms = per_step(g, (double)g->decode_ns / 1e6);
+    p->step_bytes = per_step(g, (double)g->decode_bytes);
+    p->gbps = (gbps[0] + gbps[1]) / 2;
+    p->floor_ms = p->step_bytes / p->gbps / 1e6;
+    p->of_floor = p->floor_ms / p->step_ms;
     pool_gaps(&b->job, p);
     job_sha(&b->job, p->sha);
 }
@@ -113,10 +132,12 @@ static cadre_err one_pass(bench *b, int visit, cadre_fail *why) {
     gen_result g;
     gen_options options = {.sampling = &b->sampling, .ignore_ends = b->ignore_ends};
     say_progress("pass %d of %d%s", visit + 1, b->o->warmup + b->o->repeat, counted < 0 ? " (warm-up)" : "");
+    double gbps[2] = {b->gbps, NAN};
     cadre_err err = job_run(&b->job, &options, NULL, &g, why);
-    if (!err) err = keep_sample(b, &g, visit, counted < 0, why);
+    if (b->probe.device) b->gbps = gbps[1] = probe_gbps(&b->probe);
+    if (!err) err = keep_sample(b, &g, visit, gbps, counted < 0, why);
     if (err || counted < 0) return err;
-    keep_pass(b, &g, &b->passes[counted]);
+    keep_pass(b, &g, gbps, &b->passes[counted]);
     if (strcmp(b->passes[counted].sha, b->passes[0].sha)) b->differs = true;
     return CADRE_OK;
 }
@@ -144,6 +165,17 @@ static cadre_err make_passes(bench *b, cadre_fail *why) {
     return ok ? CADRE_OK : cadre_fail_set(why, CADRE_NOMEM, "out of memory for the figures");
 }
 
+/* Weights of less than four caches may be read from them: no floor then. */
+static cadre_err make_probe(bench *b, cadre_fail *why) {
+    cadre_device *device = b->m->device;
+    b->gbps = NAN;
+    if (b->m->info.weight_bytes / 4 < (size_t)(device->l3 > 0 ? device->l3 : 0)) return CADRE_OK;
+    size_t bytes = b->o->probe_mb ? (size_t)b->o->probe_mb << 20 : measure_probe_bytes(device);
+    cadre_err err = probe_init(&b->probe, device, bytes, why);
+    if (!err) b->gbps = probe_gbps(&b->probe);
+    return err;
+}
+
 static cadre_err measure(bench *b, cadre_fail *why) {
     const bench_opts *o = b->o;
     job_options options = {
@@ -154,6 +186,7 @@ static cadre_err measure(bench *b, cadre_fail *why) {
     cadre_err err = make_prompts(b, why);
     if (!err) err = job_init(&b->job, b->m->model, &b->prompts, &options, why);
     if (!err) err = make_passes(b, why);
+    if (!err) err = make_probe(b, why);
     for (int i = 0; i < o->warmup + o->repeat && !err; i++) err = one_pass(b, i, why);
     say_progress_end();
     return err;
@@ -165,6 +198,7 @@ static void done(bench *b) {
         mem_free(b->passes[i].tpot);
     }
     mem_free(b->passes);
+    probe_done(&b->probe);
     if (b->job.requests) job_done(&b->job);
     prompts_done(&b->prompts);
 }

@@ -2,12 +2,13 @@
 #ifndef CMD_BENCH_H
 #define CMD_BENCH_H
 #include "job.h"
+#include "measure.h"
 #include "open.h"
 
 typedef struct bench_opts {
     opts_common common;
     const char *model, *random, *weights, *prompts, *mtp, *out;
-    int prompt_len, gen_len, batch, context, chunk, warmup, repeat, top_k;
+    int prompt_len, gen_len, batch, context, chunk, warmup, repeat, top_k, probe_mb;
     double temperature, top_p;
     uint64_t seed;
     bool ignore_eos;
@@ -18,6 +19,8 @@ typedef struct pass {
     double *ttft, *tpot; /* [requests], NaN: not measured */
     double wall_ms, rate, out_rate, allocations;
     double itl_median, itl_p99;
+    double step_ms, step_bytes;      /* of a decode step, means of the pass */
+    double gbps, floor_ms, of_floor; /* read bandwidth around the pass, bytes over it, that over step_ms */
     char sha[65];
 } pass;
 
@@ -28,6 +31,8 @@ typedef struct bench {
     prompts prompts;
     job job;
     pass *passes; /* [repeat] */
+    probe probe;  /* device NULL: the weights fit the caches, so memory sets no floor */
+    double gbps;  /* last probe */
     char run[13];
     bool ignore_ends, differs;
 } bench;

@@ -1,6 +1,5 @@
 /* bench_report.c: medians over the passes of `cadre bench`, for people and for programs. */
 #include "bench.h"
-#include "measure.h"
 #include <math.h>
 
 /* ---- figures ---- */
@@ -48,6 +47,11 @@ static void put_summary(json_out *o, const bench *b) {
     json_put_real(o, "tokens_per_s", FIGURE(b, rate));
     json_put_real(o, "output_tokens_per_s", FIGURE(b, out_rate));
     json_put_real(o, "allocs_per_step", FIGURE(b, allocations));
+    json_put_real(o, "step_ms", FIGURE(b, step_ms));
+    json_put_real(o, "step_bytes", FIGURE(b, step_bytes));
+    json_put_real(o, "bandwidth_gbps", FIGURE(b, gbps));
+    json_put_real(o, "floor_ms", FIGURE(b, floor_ms));
+    json_put_real(o, "floor_over_time", FIGURE(b, of_floor));
     json_put_null(o, "acceptance");
     json_put_text(o, "sha256", b->passes[0].sha);
     json_put_bool(o, "same_every_pass", !b->differs);
@@ -134,6 +138,9 @@ static void say_summary(const bench *b) {
     say_pair("tpot", "%s", number(over_requests(b, offsetof(pass, tpot)), " ms", x));
     say_pair("itl", "%s, p99 %s", number(FIGURE(b, itl_median), " ms", x), number(FIGURE(b, itl_p99), " ms", y));
     say_pair("decode", "%s tokens/s", number(FIGURE(b, rate), "", x));
+    if (!isnan(FIGURE(b, of_floor)))
+        say_pair("step", "%s, %s read: %.2f of the floor at %s", number(FIGURE(b, step_ms), " ms", x),
+                 say_bytes(FIGURE(b, step_bytes), bytes), FIGURE(b, of_floor), number(FIGURE(b, gbps), " GB/s", y));
     say_pair("throughput", "%s tokens/s, prefill included", number(FIGURE(b, out_rate), "", x));
     say_pair("allocations", "%s per step", number(FIGURE(b, allocations), "", x));
     say_pair("sha256", "%s", b->passes[0].sha);

@@ -84,6 +84,7 @@ static cadre_err advance(loop *l, int chunks, int prompt_rows, cadre_fail *why) 
     g->decode_steps++;
     g->decode_ns += clock_ns() - begin;
     g->decode_tokens += g->tokens - tokens;
+    g->decode_bytes += cadre_session_step_bytes(l->session);
     return err;
 }
 

@@ -72,6 +72,7 @@ static void add_up(gen_result *total, const gen_result *r) {
     total->decode_ns += r->decode_ns;
     total->tokens += r->tokens;
     total->decode_tokens += r->decode_tokens;
+    total->decode_bytes += r->decode_bytes;
     total->prompt_tokens += r->prompt_tokens;
     total->counted_steps += r->counted_steps;
     total->allocations += r->allocations;

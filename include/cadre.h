@@ -189,6 +189,10 @@ cadre_err cadre_session_new(cadre_model *model, const cadre_session_options *opt
                             cadre_fail *why);
 void cadre_session_free(cadre_session *session);
 size_t cadre_session_bytes(const cadre_session *session); /* KV and scratch, resident */
+/* Bytes that the last step had to read: its matrices and the experts that had rows, each once, the embedding rows of
+ * its tokens, and the keys and values of its sequences. 0 before the first step. Over the read bandwidth: the step's
+ * floor. */
+size_t cadre_session_step_bytes(const cadre_session *session);
 
 /* n new tokens of the sequence in `slot`, at its current length. */
 typedef struct cadre_chunk {

@@ -206,6 +206,7 @@ cadre_err cadre_session_step(cadre_session *s, const cadre_chunk *chunks, int co
     cadre_err err = check_step(s, chunks, count, why);
     if (err) return err;
     s->step.n = s->step.logit_rows = 0;
+    s->step.moe.touched = 0;
     if (count == 0) return CADRE_OK;
     if (switch_get(SWITCH_POISON)) {
         arena a = {.base = s->block + s->kept_bytes,
@@ -228,6 +229,25 @@ cadre_err cadre_session_rewind(cadre_session *s, int slot, int length, cadre_fai
 }
 
 /* ---- reading ---- */
+/* Keys and values that the step's sequences hold: rows of a chunk share theirs, the last has them all. */
+static size_t positions_read(const step *p) {
+    size_t sum = 0;
+    for (int i = 0; i < p->n; i++)
+        if (i == p->n - 1 || p->slot[i + 1] != p->slot[i]) sum += (size_t)p->position[i] + 1;
+    return sum;
+}
+
+size_t cadre_session_step_bytes(const cadre_session *s) {
+    const cadre_model *m = s->model;
+    const model_config *c = &m->config;
+    size_t d = (size_t)c->d, width = (size_t)c->kv_heads * (size_t)c->head_dim, size = op_dtype_size(m->dtype);
+    if (s->step.n == 0) return 0;
+    size_t bytes = s->step.moe.touched + (size_t)s->step.n * d * size + (s->step.logit_rows ? m->head.bytes : 0);
+    for (int l = 0; l < c->layers; l++)
+        bytes += m->layer[l].qkv.bytes + m->layer[l].o.bytes + moe_layer_fixed_bytes(&m->layer[l].mlp);
+    return bytes + (size_t)c->layers * positions_read(&s->step) * 2 * width * size;
+}
+
 const float *cadre_session_logits(const cadre_session *s, int i) {
     if (i < 0 || i >= s->step.logit_rows) return NULL;
     return s->step.logits + (size_t)i * (size_t)s->model->config.vocab;

@@ -61,8 +61,8 @@ static void down_team(const moe_experts *m, team *t, const op_experts *a, const 
     team_barrier(t);
 }
 
-void moe_experts_run(moe_experts *m, team *t, const moe_scratch *s, int n, const void *z, size_t ldz, float *out,
-                     size_t ldo, bool add) {
+void moe_experts_run(moe_experts *m, team *t, moe_scratch *s, int n, const void *z, size_t ldz, float *out, size_t ldo,
+                     bool add) {
     const plan_row *row = plan_use_team(&m->plan, t, n);
     op_experts a = {.n = n,
                     .d = m->d,
@@ -87,6 +87,7 @@ void moe_experts_run(moe_experts *m, team *t, const moe_scratch *s, int n, const
                     .ldo = ldo,
                     .add = add,
                     .slots = s->slots + (size_t)team_id(t) * s->slots_stride};
+    if (team_id(t) == 0) s->touched += (size_t)s->active_count * (m->up_stride + m->down_stride);
     up_team(m, t, s, &a, &row->knobs.experts);
     down_team(m, t, &a, &row->knobs.experts);
 }

@@ -5,6 +5,6 @@
 
 /* out (+)= experts on z, with s->offset, pair, row, active and weights as the routing. All members; barrier at the end.
  */
-void moe_experts_run(moe_experts *m, team *t, const moe_scratch *s, int n, const void *z, size_t ldz, float *out,
-                     size_t ldo, bool add);
+void moe_experts_run(moe_experts *m, team *t, moe_scratch *s, int n, const void *z, size_t ldz, float *out, size_t ldo,
+                     bool add);
 #endif

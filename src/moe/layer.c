@@ -68,7 +68,11 @@ static size_t experts_bytes(const moe_experts *m) {
 }
 
 size_t moe_layer_weight_bytes(const moe_layer *m) {
-    return experts_bytes(&m->experts) + experts_bytes(&m->shared) + m->router.bytes + m->shared_gate.bytes;
+    return experts_bytes(&m->experts) + experts_bytes(&m->shared) + moe_layer_fixed_bytes(m);
+}
+
+size_t moe_layer_fixed_bytes(const moe_layer *m) {
+    return m->router.bytes + m->shared_gate.bytes;
 }
 
 int moe_layer_receipts(const moe_layer *m, cadre_receipt *out, int cap) {

@@ -58,6 +58,7 @@ cadre_err moe_layer_init_mlp(moe_layer *m, cadre_device *device, cadre_dtype dty
                              cadre_act act, cadre_tensor gate, cadre_tensor up, cadre_tensor down, cadre_fail *why);
 void moe_layer_done(moe_layer *m);
 size_t moe_layer_weight_bytes(const moe_layer *m);
+size_t moe_layer_fixed_bytes(const moe_layer *m); /* of what every run reads: router and shared gate */
 
 /* Scratch for one run at a time, sized for the largest of several layers. Nothing in it outlives a run. Place it with
  * an arena: moe_scratch_take on a counting arena tells the size, on a real one it places. */
@@ -71,8 +72,9 @@ typedef struct moe_scratch {
     int32_t *pair, *row; /* [n * k] */
     int32_t *active;     /* [e]: experts that have rows; active_count of them */
     int active_count;
-    void *h;      /* [n * k][ldh] */
-    float *slots; /* [members][n * k][16 * columns], columns: the most that a plan takes */
+    size_t touched; /* bytes of experts that had rows, added up by member 0; the caller sets it to 0 */
+    void *h;        /* [n * k][ldh] */
+    float *slots;   /* [members][n * k][16 * columns], columns: the most that a plan takes */
     size_t slots_stride;
 } moe_scratch;
 void moe_scratch_take(moe_scratch *s, arena *a, const moe_layer *const *layers, int count, int max_tokens, int members);

@@ -53,7 +53,10 @@ static void contract(void **state) {
     const json *v = json_root(doc), *q = json_get(v, "requests");
     command_has(v, "schema requests summary samples profile device numerics switches receipts run");
     command_has(json_get(v, "summary"), "requests batch passes tokens wall_ms ttft_ms tpot_ms itl_ms tokens_per_s "
-                                        "output_tokens_per_s allocs_per_step acceptance sha256 same_every_pass");
+                                        "output_tokens_per_s allocs_per_step acceptance sha256 same_every_pass "
+                                        "step_ms step_bytes bandwidth_gbps floor_ms floor_over_time");
+    assert_true(number(json_get(v, "summary"), "step_ms") > 0 && number(json_get(v, "summary"), "step_bytes") > 0);
+    assert_int_equal(json_get(json_get(v, "summary"), "floor_over_time")->kind, JSON_NULL); /* it fits the caches */
     assert_int_equal(json_get(v, "profile")->kind, JSON_NULL);
     assert_true(json_is(json_get(v, "samples"), samples));
     assert_int_equal(q->count, 3);

@@ -73,6 +73,32 @@ static void bad_steps_move_nothing(void **state) {
     bench_close(&b);
 }
 
+/* One row reads each dense matrix and k experts once; its twin in another slot adds an embedding row, keys and values.
+ */
+static void a_step_counts_its_bytes(void **state) {
+    (void)state;
+    bench b = bench_open(2, &(cadre_session_options){.slots = 2, .context = 10});
+    const model_config *c = &b.model->config;
+    size_t size = op_dtype_size(b.model->dtype), row = (size_t)c->d * size;
+    size_t position = (size_t)c->layers * 2 * (size_t)c->kv_heads * (size_t)c->head_dim * size;
+    size_t want = row + b.model->head.bytes + position;
+    for (int l = 0; l < c->layers; l++) {
+        const model_layer *m = &b.model->layer[l];
+        want += m->qkv.bytes + m->o.bytes + m->mlp.router.bytes;
+        want += (size_t)m->mlp.desc.k * (m->mlp.experts.up_stride + m->mlp.experts.down_stride);
+    }
+    assert_int_equal(cadre_session_step_bytes(b.session), 0);
+    must(cadre_session_step(b.session, &(cadre_chunk){.slot = 0, .n = 1, .ids = prompt}, 1, fail_out));
+    assert_int_equal(cadre_session_step_bytes(b.session), want);
+    cadre_session_rewind(b.session, 0, 0, NULL);
+    const cadre_chunk twins[] = {{.slot = 0, .n = 1, .ids = prompt}, {.slot = 1, .n = 1, .ids = prompt}};
+    must(cadre_session_step(b.session, twins, 2, fail_out));
+    assert_int_equal(cadre_session_step_bytes(b.session), want + row + position);
+    must(cadre_session_step(b.session, &(cadre_chunk){.slot = 0, .n = 1, .ids = prompt}, 1, fail_out));
+    assert_int_equal(cadre_session_step_bytes(b.session), want + position); /* two positions to read now */
+    bench_close(&b);
+}
+
 /* Rewinding and going on gives what going on alone gives. */
 static void rewind_forgets(void **state) {
     (void)state;
@@ -215,6 +241,7 @@ static void receipts_have_one_count(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bad_steps_move_nothing),
+                                       cmocka_unit_test(a_step_counts_its_bytes),
                                        cmocka_unit_test(rewind_forgets),
                                        cmocka_unit_test(sizes_are_checked),
                                        cmocka_unit_test(rounding_mode_of_the_caller_does_not_matter),
