@@ -78,6 +78,14 @@ $(BUILD)/cadre: $(CMDOBJ) $(BUILD)/internal.a
 	$(call say,LD)
 	$(Q)$(CC) $(CMDOBJ) $(BUILD)/internal.a $(LIBS) -o $@
 
+# A stand-in for the CUDA driver and NVRTC, for the tests of what goes wrong.
+FAKE    := $(BUILD)/fake/libfake.so
+$(FAKE): $(wildcard tests/dev/fake/*) src/dev/driver.h src/dev/nvrtc.h
+	@mkdir -p $(@D)
+	$(call say,FAKE)
+	$(Q)$(CC) $(ALL) $(CFLAGS) -shared -fvisibility=default tests/dev/fake/*.c -o $@
+$(BUILD)/tests/dev/cuda: | $(FAKE)
+
 # Tests see internals, and run with assertions on when the build defines CADRE_CHECKS.
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/internal.a
 	$(call say,LD)

@@ -119,7 +119,7 @@ cadre_err dev_cuda_resident(dev_cuda *gpu, const dev_cuda_kernel *kernel, int th
     int fit = 0;
     cuda_scope s = cuda_enter(gpu, why);
     s.of = kernel->name;
-    CALL(s, cuOccupancy, &fit, kernel->function, threads, dynamic);
+    CALL(s, cuOccupancyMaxActiveBlocksPerMultiprocessor, &fit, kernel->function, threads, dynamic);
     if (!s.err) *blocks = fit;
     return cuda_leave(&s);
 }

@@ -94,7 +94,7 @@ enum { DRIVER_NON_BLOCKING = 1, DRIVER_CAPTURE_THREAD = 1 };
     X(cuModuleGetFunction, "cuModuleGetFunction", (void **function, void *module, const char *name))           \
     X(cuFuncGetAttribute, "cuFuncGetAttribute", (int *value, int id, void *function))                          \
     X(cuFuncSetAttribute, "cuFuncSetAttribute", (void *function, int id, int value))                           \
-    X(cuOccupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor",                                              \
+    X(cuOccupancyMaxActiveBlocksPerMultiprocessor, "cuOccupancyMaxActiveBlocksPerMultiprocessor",              \
       (int *blocks, void *function, int threads, size_t dynamic))                                              \
     X(cuLaunchKernelEx, "cuLaunchKernelEx", (const driver_launch *launch, void *function, void **args, void **extra))
 
