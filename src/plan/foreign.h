@@ -25,8 +25,9 @@ typedef struct foreign_name {
 } foreign_name;
 /* name: the last part of a path. Errors: FORMAT, saying which part of the name. */
 cadre_err foreign_name_parse(const char *name, foreign_name *out, cadre_fail *why);
-/* The name `system` would look for. device: the run-time string, blanks allowed; vLLM makes one name of the H200 family
- * and knows neither per-channel scales nor down tables. false: does not fit, or the system has no such table. */
+/* The name `system` would look for. device: the run-time string, blanks allowed; vLLM makes one name of the H200
+ * family, names no type for int8_w8a8, and knows neither per-channel scales nor down tables. false: does not fit, or
+ * the system has no such table. */
 bool foreign_name_print(foreign_system system, const foreign_name *name, char *text, size_t size);
 /* The N a table is keyed by: w2's inner width as w2 is stored. rows: shard_intermediate; gated halves it. int4 puts two
  * values in a byte: vLLM counts values, the others bytes. */
@@ -55,7 +56,8 @@ typedef struct foreign_table {
  * "metadata-key", "no-rows", "bad-name" (the row is kept: a system would use it). */
 typedef void foreign_note(void *ctx, int line, const char *rule, const char *key, const char *text);
 /* Parses a table's text; path names it in errors. With `note`, what is wrong with rows is told there; without, the
- * first is the error (FORMAT: file:line, what was found, what was expected). Always errors: no JSON object, a key given
+ * first is the error (FORMAT: file:line, what was found, what was expected); num_warps and num_stages may then be
+ * missing, since systems launch such rows. Always errors: no JSON object, a key given
  * twice, more than 4096 rows; NOMEM. Metadata are the triton_version and keys that start with '_'. A file name that is
  * no table's is no error: the file was named by hand. */
 cadre_err foreign_parse(const char *path, const char *text, size_t len, foreign_note *note, void *ctx,
@@ -88,7 +90,7 @@ cadre_err foreign_pair(foreign_system rule, const foreign_table *base, const for
 /* ---- folders (foreign_find.c) ---- */
 
 /* The file a system would open under `folder`. vLLM: there. SGLang and torchada: in triton_X_Y_Z below it, the running
- * version first, then SGLang's fixed list from new to old, or torchada's folders by number from new to old. */
+ * version first, then every other by number from new to old. */
 typedef struct foreign_place {
     char path[1024];    /* "" when there is none */
     char tried[4096];   /* every path looked at, one per line */

@@ -170,30 +170,44 @@ cadre_err foreign_name_parse(const char *name, foreign_name *out, cadre_fail *wh
 
 /* ---- the name a system looks for ---- */
 
-/* Blanks become underscores. vLLM gives one name to every device with a word H200. */
+/* Each blank becomes an underscore; vLLM makes one of a run of blanks and slashes. */
 static bool device_text(foreign_system system, const char *device, char *text, size_t size) {
-    size_t n = strlen(device);
-    if (!n || n >= size) return false;
-    for (size_t i = 0; i <= n; i++) text[i] = device[i] == ' ' ? '_' : device[i];
-    if (system != FOREIGN_VLLM) return true;
-    for (const char *p = text, *end; *p; p = *end ? end + 1 : end) {
-        end = p + strcspn(p, "_");
-        if (same((span){p, (size_t)(end - p)}, "H200")) {
-            snprintf(text, size, "NVIDIA_H200");
-            return true;
-        }
+    bool vllm = system == FOREIGN_VLLM;
+    size_t n = 0;
+    for (const char *p = device; *p; p++) {
+        bool gap = *p == ' ' || (vllm && *p == '/'), again = gap && p > device && (p[-1] == ' ' || p[-1] == '/');
+        if (vllm && again) continue;
+        if (n + 1 >= size) return false;
+        text[n++] = gap ? '_' : *p;
     }
-    return true;
+    text[n] = 0;
+    return n > 0;
+}
+
+/* vLLM gives one name to every device with a word H200. */
+static bool is_h200(const char *device) {
+    for (const char *p = device, *end; *p; p = *end ? end + 1 : end) {
+        end = p + strcspn(p, "_");
+        if (same((span){p, (size_t)(end - p)}, "H200")) return true;
+    }
+    return false;
+}
+
+/* bf16 and fp16 are not named, and vLLM does not name int8_w8a8 either. */
+static bool names_type(foreign_system system, gemm_dtype dtype) {
+    return dtype > GEMM_FP16 && !(system == FOREIGN_VLLM && dtype == GEMM_INT8_W8A8);
 }
 
 bool foreign_name_print(foreign_system system, const foreign_name *name, char *text, size_t size) {
-    bool vllm = system == FOREIGN_VLLM, typed = name->dtype > GEMM_FP16, blocks = name->block_n && name->block_k;
+    bool vllm = system == FOREIGN_VLLM, typed = names_type(system, name->dtype);
     char device[sizeof name->device], block[64] = "";
     if (vllm && name->down) return false;
     if (!device_text(system, name->device, device, sizeof device)) return false;
-    if (blocks) snprintf(block, sizeof block, ",block_shape=[%d,%s%d]", name->block_n, vllm ? "" : " ", name->block_k);
-    int n = snprintf(text, size, "E=%d,N=%d,device_name=%s%s%s%s%s%s.json", name->e, name->n, device,
-                     typed ? ",dtype=" : "", typed ? gemm_dtype_names[name->dtype] : "", block,
+    if (name->block_n && name->block_k)
+        snprintf(block, sizeof block, ",block_shape=[%d,%s%d]", name->block_n, vllm ? "" : " ", name->block_k);
+    int n = snprintf(text, size, "E=%d,N=%d,device_name=%s%s%s%s%s%s.json", name->e, name->n,
+                     vllm && is_h200(device) ? "NVIDIA_H200" : device, typed ? ",dtype=" : "",
+                     typed ? gemm_dtype_names[name->dtype] : "", block,
                      name->per_channel && !vllm ? ",per_channel_quant=True" : "", name->down ? "_down" : "");
     return n >= 0 && (size_t)n < size;
 }

@@ -34,8 +34,8 @@ const int gemm_field_most[GEMM_FIELD_COUNT] = {
 #undef X
 };
 const char *const gemm_platform_names[GEMM_PLATFORM_COUNT] = {"cuda", "rocm", "musa", "corex"};
-const char *const gemm_dtype_names[GEMM_DTYPE_COUNT] = {"bf16",      "fp16",       "float32",   "fp8_w8a8",
-                                                        "int8_w8a8", "int8_w8a16", "int4_w4a16"};
+const char *const gemm_dtype_names[GEMM_DTYPE_COUNT] = {"bf16",      "fp16",       "float32",    "fp8_w8a8",
+                                                        "int8_w8a8", "int8_w8a16", "int4_w4a16", "fp8_w8a16"};
 
 /* ---- the form of a rule ---- */
 
@@ -53,12 +53,14 @@ typedef enum scope {
     INVARIANT,   /* batch-invariant mode */
     FP8,         /* fp8, one scale per tensor or channel */
     FP8_BLOCK,   /* fp8 with block scales */
+    FP8_BLOCK64, /* the same with blocks of a multiple of 64 columns, elsewhere than on ROCm */
     WNA16_SMALL, /* int4 in groups of 32, 64 or 128, and at most 6 pairs per expert: a CUDA kernel of its own */
     WNA16,       /* int4 or int8 weights with group scales */
 } scope;
 
-/* Values that are not constants: the call's block sizes; min(16, M); 64, or 128 with fp8; 1, or 16 if M div E > 128. */
-enum { BN = -1, BK = -2, M_16 = -3, K_64 = -4, BY_E = -5 };
+/* Values that are not constants: the call's block sizes; min(16, M), and the same of the next power of two; 64, or 128
+ * with fp8; 1, or 16 if M div E > 128. */
+enum { BN = -1, BK = -2, M_16 = -3, M_UP = -4, K_64 = -5, BY_E = -6 };
 enum { NO = 0 }; /* absent: the kernel decides */
 enum { ANY = INT_MAX };
 
@@ -103,7 +105,18 @@ static const row block[] = {
     {M, 64,          16, BN,  BK,   32,   1, 4, 3, 2, "block scales, 16 < M <= 64"},
     {M, ANY,         64, BN,  BK,   32,   1, 4, 3, 2, "block scales, M > 64"},
 };
+/* vLLM since narrow tiles spread the smallest batches over more of the device. */
+static const row block64[] = {
+    {M, 4,           16, 64,  BK,   1,    1, 4, 4, NO, "block scales, M <= 4"},
+    {M, 8,           16, 64,  BK,   1,    1, 4, 3, NO, "block scales, 4 < M <= 8"},
+    {M, 16,          16, BN,  BK,   1,    1, 4, 3, NO, "block scales, 8 < M <= 16"},
+    {M, 64,          16, BN,  BK,   32,   1, 4, 3, NO, "block scales, 16 < M <= 64"},
+    {M, ANY,         64, BN,  BK,   32,   1, 4, 3, NO, "block scales, M > 64"},
+};
 /* BLOCK_SIZE_N and BLOCK_SIZE_K are computed at the launch. */
+static const row wna16_up[] = {
+    {M, ANY,       M_UP, NO,  NO,   1,    1, NO, NO, NO, "group scales, at most 6 pairs per expert"},
+};
 static const row wna16_small[] = {
     {M, ANY,       M_16, NO,  NO,   NO,   1, NO, NO, NO, "group scales, at most 6 pairs per expert"},
 };
@@ -114,6 +127,10 @@ static const row wna16[] = {
 };
 static const row invariant[] = {
     {M, ANY,         64, 64,  32,   8,    1, NO, NO, NO, "batch-invariant"},
+};
+
+static const row sglang_invariant[] = {
+    {M, ANY,         64, 64,  32,   8,    NO, NO, NO, NO, "deterministic"},
 };
 
 /* Before that: two tiles, chosen by whether there are more tokens than experts. */
@@ -137,6 +154,11 @@ static const row torchada_block[] = {
 static const row sglang_fp8[] = {
     {M_OVER_E, 0,    64, 128, 128,  1,    NO, 4, 4, 2, "fp8, M <= E"},
     {M, ANY,        128, 256, 128,  32,   NO, 8, 4, 2, "fp8, M > E"},
+};
+/* SGLang where a block of threads has less than 128 KiB of shared memory. */
+static const row sglang_fp8_small[] = {
+    {M_OVER_E, 0,    32, 64,  256,  1,    NO, 4, 4, NO, "fp8, M <= E, small shared memory"},
+    {M, ANY,         64, 128, 256,  64,   NO, 4, 2, NO, "fp8, M > E, small shared memory"},
 };
 static const row torchada_fp8[] = {
     {M_OVER_E, 0,    64, 128, 128,  1,    NO, 4, 2, 2, "fp8, M <= E"},
@@ -162,31 +184,33 @@ static const row by_pairs_old[] = {
 enum { CUDA = 1 << GEMM_CUDA, ROCM = 1 << GEMM_ROCM, MUSA = 1 << GEMM_MUSA, COREX = 1 << GEMM_COREX };
 
 const gemm_policy gemm_policies[] = {
-    {"vllm", "0.27", "vLLM's get_default_config since tiles follow M", CUDA | ROCM | MUSA},
-    {"vllm-musa-242", "pull request 242", "vLLM with one stage up to M = 32 on MUSA", MUSA},
-    {"bi-v100", "small tier", "the BI-V100 fork of vLLM, with a tier for up to 16 pairs", COREX},
+    {"vllm", "4f819f8", "vLLM's get_default_config: the tile follows M", CUDA | ROCM | MUSA},
+    {"vllm-0.27", "0.27", "the same before block scales had tiles for M <= 8", CUDA | ROCM | MUSA},
     {"vllm-13cb3e44", "13cb3e44", "vLLM's get_default_config before that: M against E", CUDA | ROCM | MUSA},
-    {"sglang", "c050f40d", "SGLang's get_default_config: M against E", CUDA | ROCM | MUSA},
-    {"torchada", "c6a7df03", "torchada's get_default_config: SGLang's with two stages", MUSA | CUDA},
-    {"bi-v100-old", "before the small tier", "the BI-V100 fork of vLLM: BLOCK_SIZE_M by pairs", COREX},
+    {"vllm-musa-242", "pull request 242", "vLLM on MUSA with one stage up to M = 32", MUSA},
+    {"sglang", "0.5.23", "SGLang's get_default_config: M against E", CUDA | ROCM | MUSA},
+    {"sglang-small", "0.5.23", "the same on a device with less than 128 KiB of shared memory", CUDA},
+    {"torchada", "c6a7df03", "torchada's get_default_config: SGLang's with two stages", CUDA | MUSA},
+    {"bi-v100", "small tier", "the BI-V100 fork of vLLM: pairs, with a tier for up to 16", COREX},
+    {"bi-v100-old", "before the small tier", "the BI-V100 fork of vLLM: pairs", COREX},
     {NULL, NULL, NULL, 0},
 };
-enum { POLICY_COUNT = sizeof gemm_policies / sizeof *gemm_policies - 1, PARTS_MAX = 5 };
+enum { POLICY_COUNT = sizeof gemm_policies / sizeof *gemm_policies - 1, PARTS_MAX = 6 };
 
+/* clang-format off */
 /* In the order of gemm_policies; each list ends in ALWAYS. */
 static const part parts[POLICY_COUNT][PARTS_MAX] = {
+    {{INVARIANT, invariant}, {FP8_BLOCK64, block64}, {FP8_BLOCK, block}, {WNA16_SMALL, wna16_up}, {WNA16, wna16}, {ALWAYS, by_m}},
     {{INVARIANT, invariant}, {FP8_BLOCK, block}, {WNA16_SMALL, wna16_small}, {WNA16, wna16}, {ALWAYS, by_m}},
+    {{INVARIANT, invariant}, {FP8_BLOCK, vllm_block_old}, {WNA16_SMALL, wna16_small}, {WNA16, wna16}, {ALWAYS, vllm_by_e}},
     {{INVARIANT, invariant}, {FP8_BLOCK, block}, {WNA16, wna16}, {ALWAYS, by_m_242}},
-    {{ALWAYS, by_pairs}},
-    {{INVARIANT, invariant},
-     {FP8_BLOCK, vllm_block_old},
-     {WNA16_SMALL, wna16_small},
-     {WNA16, wna16},
-     {ALWAYS, vllm_by_e}},
-    {{FP8_BLOCK, sglang_block}, {FP8, sglang_fp8}, {ALWAYS, by_e}},
+    {{INVARIANT, sglang_invariant}, {FP8_BLOCK, sglang_block}, {FP8, sglang_fp8}, {ALWAYS, by_e}},
+    {{INVARIANT, sglang_invariant}, {FP8_BLOCK, sglang_block}, {FP8, sglang_fp8_small}, {ALWAYS, by_e}},
     {{FP8_BLOCK, torchada_block}, {FP8, torchada_fp8}, {ALWAYS, by_e}},
+    {{ALWAYS, by_pairs}},
     {{ALWAYS, by_pairs_old}},
 };
+/* clang-format on */
 
 const gemm_policy *gemm_policy_of(gemm_platform platform) {
     static const char *const today[GEMM_PLATFORM_COUNT] = {"vllm", "vllm", "vllm-musa-242", "bi-v100"};
@@ -234,6 +258,8 @@ static bool in_scope(scope s, gemm_platform platform, const gemm_key *k) {
         return fp8 && !scaled;
     case FP8_BLOCK:
         return fp8 && scaled;
+    case FP8_BLOCK64:
+        return fp8 && scaled && k->block_n % 64 == 0 && platform != GEMM_ROCM;
     case WNA16_SMALL:
         return weights_only && int4 && platform == GEMM_CUDA && is_group(k->block_k) &&
                (int64_t)k->m * k->topk <= (int64_t)6 * k->e;
@@ -244,6 +270,12 @@ static bool in_scope(scope s, gemm_platform platform, const gemm_key *k) {
     }
 }
 
+static int power_to_16(int m) {
+    int p = 1;
+    while (p < m && p < 16) p *= 2;
+    return p;
+}
+
 static int value_of(int value, const gemm_key *k) {
     switch (value) {
     case BN:
@@ -252,6 +284,8 @@ static int value_of(int value, const gemm_key *k) {
         return k->block_k;
     case M_16:
         return k->m < 16 ? k->m : 16;
+    case M_UP:
+        return power_to_16(k->m);
     case K_64:
         return k->dtype == GEMM_FP8_W8A8 ? 128 : 64;
     case BY_E:

@@ -49,9 +49,10 @@ typedef enum gemm_dtype {
     GEMM_INT8_W8A8,
     GEMM_INT8_W8A16,
     GEMM_INT4_W4A16,
+    GEMM_FP8_W8A16,
     GEMM_DTYPE_COUNT
 } gemm_dtype;
-/* "bf16", "fp16", "float32", "fp8_w8a8", "int8_w8a8", "int8_w8a16", "int4_w4a16" */
+/* "bf16", "fp16", "float32", "fp8_w8a8", "int8_w8a8", "int8_w8a16", "int4_w4a16", "fp8_w8a16" */
 extern const char *const gemm_dtype_names[GEMM_DTYPE_COUNT];
 
 /* One call. n is the expert width f (w2's inner width); hidden is d; block {0, 0}: no block scales. */
@@ -62,8 +63,9 @@ typedef struct gemm_key {
     bool gated, batch_invariant;
 } gemm_key;
 
-/* The default of one system at one version. name: "vllm", "vllm-13cb3e44", "sglang", "torchada", "vllm-musa-242",
- * "bi-v100", "bi-v100-old"; gemm_policies lists them with what they are and where the rule comes from. */
+/* The default of one system at one version. name: "vllm", "vllm-0.27", "vllm-13cb3e44", "vllm-musa-242", "sglang",
+ * "sglang-small", "torchada", "bi-v100", "bi-v100-old"; gemm_policies lists them with what they are and where the rule
+ * comes from. */
 typedef struct gemm_policy {
     const char *name, *version, *what;
     unsigned platforms; /* bit per gemm_platform */

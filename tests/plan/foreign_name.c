@@ -64,6 +64,12 @@ static void both_ways(void **state) {
     assert_false(foreign_name_print(FOREIGN_SGLANG, &h200, text, 40));
     foreign_name none = named(8, 8, "");
     assert_false(foreign_name_print(FOREIGN_SGLANG, &none, text, sizeof text));
+    foreign_name odd = named(8, 7168, "AMD  Radeon / Pro"), int8 = named(8, 7168, "X");
+    int8.dtype = GEMM_INT8_W8A8;
+    prints(FOREIGN_VLLM, &odd, "E=8,N=7168,device_name=AMD_Radeon_Pro.json");
+    prints(FOREIGN_SGLANG, &odd, "E=8,N=7168,device_name=AMD__Radeon_/_Pro.json");
+    prints(FOREIGN_VLLM, &int8, "E=8,N=7168,device_name=X.json");
+    prints(FOREIGN_SGLANG, &int8, "E=8,N=7168,device_name=X,dtype=int8_w8a8.json");
     vector("V18");
 }
 

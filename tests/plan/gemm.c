@@ -76,6 +76,9 @@ static void old_heuristic(void **state) {
     is("sglang", GEMM_ROCM, &fp8, (int[]){128, 256, 128, 32, NO, 8, 2});
     is("torchada", GEMM_MUSA, &fp8, (int[]){128, 256, 128, 32, NO, 8, 2});
     is("sglang", GEMM_CUDA, &small, (int[]){64, 128, 128, 1, NO, 4, 4});
+    is("sglang-small", GEMM_CUDA, &small, (int[]){32, 64, 256, 1, NO, 4, 4});
+    is("sglang-small", GEMM_CUDA, &fp8, (int[]){64, 128, 256, 64, NO, 4, 2});
+    is("sglang-small", GEMM_CUDA, &above, (int[]){64, 64, 32, 8, NO, NO, NO});
     is("torchada", GEMM_MUSA, &small, (int[]){64, 128, 128, 1, NO, 4, 2});
     is("vllm-13cb3e44", GEMM_CUDA, &fp8, (int[]){64, 64, 32, 8, 1, NO, NO}); /* vLLM had no part for it */
     vector("V11");
@@ -88,6 +91,7 @@ static void block_scales(void **state) {
         gemm_key key = call(m[i], GEMM_FP8_W8A8);
         key.block_n = 128, key.block_k = 64;
         is("vllm", GEMM_CUDA, &key, (int[]){bm[i], 128, 64, group[i], 1, 4, 3});
+        is("vllm-0.27", GEMM_CUDA, &key, (int[]){bm[i], 128, 64, group[i], 1, 4, 3});
         is("vllm", GEMM_ROCM, &key, (int[]){bm[i], 128, 64, group[i], 1, 4, 2});
         is("vllm-musa-242", GEMM_MUSA, &key, (int[]){bm[i], 128, 64, group[i], 1, 4, 3});
         is("vllm-13cb3e44", GEMM_CUDA, &key, (int[]){64, 128, 64, 32, 1, 4, 3});
@@ -96,6 +100,16 @@ static void block_scales(void **state) {
         is("torchada", GEMM_MUSA, &key, (int[]){64, 128, 64, 32, NO, 4, 2});
     }
     vector("V12");
+    static const int few[][4] = {{1, 64, 4, 96}, {4, 64, 4, 96}, {5, 64, 3, 96}, {8, 64, 3, 96}, {9, 128, 3, 96}};
+    for (int i = 0; i < 5; i++) { /* M, BLOCK_SIZE_N and stages for blocks of 128 columns, and of 96 */
+        gemm_key key = call(few[i][0], GEMM_FP8_W8A8);
+        key.block_n = 128, key.block_k = 64;
+        is("vllm", GEMM_CUDA, &key, (int[]){16, few[i][1], 64, 1, 1, 4, few[i][2]});
+        is("vllm", GEMM_ROCM, &key, (int[]){16, 128, 64, 1, 1, 4, 2});
+        is("vllm-0.27", GEMM_CUDA, &key, (int[]){16, 128, 64, 1, 1, 4, 3});
+        key.block_n = few[i][3];
+        is("vllm", GEMM_CUDA, &key, (int[]){16, 96, 64, 1, 1, 4, 3});
+    }
 }
 
 static void bi_v100(void **state) {
@@ -123,12 +137,17 @@ static void weights_only(void **state) {
         int4.block_k = int8.block_k = 64;
         bool small = m[i] <= 128; /* 128 * 6 pairs are 6 for each of 128 experts */
         int cuda = m[i] < 16 ? m[i] : 16;
-        is("vllm", GEMM_CUDA, &int4, (int[]){small ? cuda : bm[i], NO, NO, small ? NO : 1, 1, NO, NO});
+        is("vllm", GEMM_CUDA, &int4, (int[]){small ? cuda : bm[i], NO, NO, 1, 1, NO, NO});
+        is("vllm-0.27", GEMM_CUDA, &int4, (int[]){small ? cuda : bm[i], NO, NO, small ? NO : 1, 1, NO, NO});
         is("vllm", GEMM_ROCM, &int4, (int[]){bm[i], NO, NO, 1, 1, NO, NO});
         is("vllm", GEMM_CUDA, &int8, (int[]){bm[i], NO, NO, 1, 1, NO, NO});
         int4.block_k = 256; /* no group of that kernel's */
         is("vllm", GEMM_CUDA, &int4, (int[]){bm[i], NO, NO, 1, 1, NO, NO});
     }
+    gemm_key three = call(3, GEMM_INT4_W4A16); /* a power of two today */
+    three.block_k = 64;
+    is("vllm-0.27", GEMM_CUDA, &three, (int[]){3, NO, NO, NO, 1, NO, NO});
+    is("vllm", GEMM_CUDA, &three, (int[]){4, NO, NO, 1, 1, NO, NO});
     gemm_key plain = call(1, GEMM_INT4_W4A16); /* no groups: the general rule */
     is("vllm", GEMM_CUDA, &plain, (int[]){16, 64, 128, 1, 1, 4, 4});
 }
@@ -140,11 +159,13 @@ static void batch_invariant(void **state) {
     for (int m = 1; m <= 1 << 20; m *= 32) {
         key.m = m;
         is("vllm", GEMM_CUDA, &key, (int[]){64, 64, 32, 8, 1, NO, NO});
+        is("sglang", GEMM_CUDA, &key, (int[]){64, 64, 32, 8, NO, NO, NO});
     }
     gemm_config config;
     cadre_fail why = {0};
-    assert_int_equal(gemm_default(gemm_policy_find("sglang"), GEMM_CUDA, &key, &config, NULL, &why), CADRE_UNSUPPORTED);
-    assert_string_equal(why.text, "policy sglang has no batch-invariant mode");
+    assert_int_equal(gemm_default(gemm_policy_find("torchada"), GEMM_CUDA, &key, &config, NULL, &why),
+                     CADRE_UNSUPPORTED);
+    assert_string_equal(why.text, "policy torchada has no batch-invariant mode");
 }
 
 static void says_which_cell(void **state) {
