@@ -134,6 +134,8 @@ install: build
 	install -m644 $(BUILD)/libcadre.a $(DESTDIR)$(PREFIX)/lib/libcadre.a
 	install -m644 include/cadre.h $(DESTDIR)$(PREFIX)/include/cadre.h
 	install -m644 models/demo/* $(DESTDIR)$(PREFIX)/share/cadre/demo/
+	install -d $(DESTDIR)$(PREFIX)/share/cadre/tables
+	install -m644 tables/* $(DESTDIR)$(PREFIX)/share/cadre/tables/
 
 format:
 	clang-format -i $$(git ls-files '*.c' '*.h')

@@ -311,7 +311,7 @@ static cadre_err measure_peak(bench *b, cadre_fail *why) {
 
 static cadre_err prepare(bench *b, const int *m, cadre_fail *why) {
     cadre_moe_desc *d = &b->shape.desc;
-    plan_key key = {OP_EXPERTS, d->dtype, d->d, d->f, d->e, d->k, "experts"};
+    plan_key key = {OP_EXPERTS, d->dtype, d->d, d->f, d->e, d->k, "experts", d->act};
     for (int i = 0; i < b->count; i++)
         if (m[i] > d->max_tokens) d->max_tokens = m[i];
     measure_run_id(b->run);

@@ -8,19 +8,25 @@
 
 enum { PARENTS = 5 }; /* of the executable's folder: builds may lie some folders deep in the source tree */
 
-const char *open_demo_place(int i, char path[OPEN_PATH_MAX]) {
-    static const char up[] = "../../../../../models/demo"; /* PARENTS times "../" */
-    static const char *const fixed[] = {CADRE_PREFIX "/share/cadre/demo", "models/demo"};
-    char program[OPEN_PATH_MAX];
-    if (i < 0 || i > PARENTS + 2) return NULL;
+/* Beside the installed command, in the source tree it was built in, under the prefix. */
+static const char *place(int i, const char *installed, const char *in_tree, char path[OPEN_PATH_MAX]) {
+    static const char up[] = "../../../../../"; /* PARENTS times "../" */
+    char program[OPEN_PATH_MAX], beside[64];
+    if (i < 0 || i > PARENTS + 1) return NULL;
     if (i > PARENTS) {
-        snprintf(path, OPEN_PATH_MAX, "%s", fixed[i - PARENTS - 1]);
+        snprintf(path, OPEN_PATH_MAX, CADRE_PREFIX "/share/cadre/%s", installed);
         return path;
     }
-    const char *beside = i ? up + 3 * (PARENTS - i) : "../share/cadre/demo";
+    snprintf(beside, sizeof beside, "%s%s", i ? up + 3 * (PARENTS - i) : "../share/cadre/", i ? in_tree : installed);
     if (file_program_dir(program, sizeof program, NULL) || !file_join(path, OPEN_PATH_MAX, program, beside))
         path[0] = 0;
     return path;
+}
+
+const char *open_demo_place(int i, char path[OPEN_PATH_MAX]) {
+    static const char here[] = "models/demo"; /* under the current folder, at last */
+    if (i == PARENTS + 2) return memcpy(path, here, sizeof here);
+    return place(i, "demo", here, path);
 }
 
 bool open_find_demo(char path[OPEN_PATH_MAX]) {
@@ -34,9 +40,22 @@ bool open_find_demo(char path[OPEN_PATH_MAX]) {
     return false;
 }
 
+/* ---- tables ---- */
+
+/* The README tells our folder from another of that name. */
+void open_find_tables(void) {
+    char path[OPEN_PATH_MAX], full[OPEN_PATH_MAX], readme[OPEN_PATH_MAX];
+    for (int i = 0; place(i, "tables", "tables", path); i++)
+        if (*path && file_join(readme, sizeof readme, path, "README.md") && file_exists(readme)) {
+            if (!file_canonical(path, full, sizeof full, NULL)) switch_text_default(SWITCH_TABLES_SHIPPED, full);
+            return;
+        }
+}
+
 /* ---- device and model ---- */
 
 cadre_err open_device(const opts_common *o, cadre_device **out, cadre_fail *why) {
+    open_find_tables();
     return cadre_device_open(&(cadre_device_options){o->device, o->threads, true}, out, why);
 }
 
@@ -125,6 +144,12 @@ static void put_receipt(json_out *o, const cadre_receipt *r) {
     json_put_text(o, "config", r->config);
     json_put_text(o, "source", r->source);
     json_put_text(o, "why", r->why);
+    json_put_text(o, "file", r->file);
+    if (r->file && r->line)
+        json_put_int(o, "line", r->line);
+    else
+        json_put_null(o, "line");
+    json_put_text(o, "shadows", *r->shadows ? r->shadows : NULL);
     json_put_int(o, "runs", (int64_t)r->runs);
     json_close(o, '}');
 }

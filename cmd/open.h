@@ -12,6 +12,10 @@ bool open_find_demo(char path[OPEN_PATH_MAX]);
 /* The i-th place that is looked at, NULL past the end. */
 const char *open_demo_place(int i, char path[OPEN_PATH_MAX]);
 
+/* Names the folder of the tables that ship with cadre (switch tables_shipped), looked for like the demo model; there
+ * may be none. open_device does this. */
+void open_find_tables(void);
+
 cadre_err open_device(const opts_common *o, cadre_device **out, cadre_fail *why);
 /* dir NULL: the demo model. */
 cadre_err open_model(cadre_device *device, const char *dir, const char *weights, cadre_model **out, cadre_fail *why);

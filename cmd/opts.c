@@ -33,6 +33,18 @@ static void name_cache(void) {
     if (n > 0 && n < (int)sizeof dir) switch_text_default(SWITCH_CACHE, dir);
 }
 
+/* The same for the user's tables, which are settings. */
+static void name_tables(void) {
+    char dir[SWITCH_TEXT_MAX];
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (config && *config == '/')
+        n = snprintf(dir, sizeof dir, "%s/cadre/tables", config);
+    else if (home && *home == '/')
+        n = snprintf(dir, sizeof dir, "%s/.config/cadre/tables", home);
+    if (n > 0 && n < (int)sizeof dir) switch_text_default(SWITCH_TABLES_DIR, dir);
+}
+
 const char *opts_line(void) {
     static char line[2048];
     size_t n = 0;
@@ -359,6 +371,7 @@ bool opts_read(const opts_command *command, void *out, int *status) {
         return false;
     }
     name_cache();
+    name_tables();
     cadre_err err = read_environment(&why);
     if (!err) err = read_args(command, out, &why);
     if (err) {

@@ -62,7 +62,7 @@ static cadre_err plan_policy(const cadre_device *device, const plan_key *key, pl
 
 static cadre_err make_plans(explained *x, const cadre_device *device, cadre_fail *why) {
     const cadre_moe_desc *d = &x->shape.desc;
-    plan_key experts = {OP_EXPERTS, d->dtype, d->d, d->f, d->e, d->k, "experts"};
+    plan_key experts = {OP_EXPERTS, d->dtype, d->d, d->f, d->e, d->k, "experts", d->act};
     plan_key router = {.family = OP_DENSE, .dtype = CADRE_F32, .d = d->d, .f = d->e, .role = "router"};
     const plan_key *key = !strcmp(x->o->op, "router") ? &router : &experts;
     cadre_receipt receipt;

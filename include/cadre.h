@@ -224,8 +224,11 @@ cadre_err cadre_session_sample(cadre_session *session, int i, const cadre_sampli
 /* ---- receipts ---- */
 /* What was asked, what was chosen, from where, and how often it ran; one per (kernel, shape, range of n). */
 typedef struct cadre_receipt {
-    const char *op, *kernel, *source, *why; /* source: "override" or "policy" */
+    const char *op, *kernel, *source, *why; /* source: "override", "user", "shipped", "class" or "policy" */
+    const char *file;                       /* table whose row runs, or (policy) was passed over: why says. Or NULL */
+    int line;                               /* of the row in it; 0: the file as a whole */
     char config[96];                        /* "rows=4 panels=2" */
+    char shadows[96];                       /* config that would run without the override or row, "" if none */
     char shape[96];                         /* "d=2048 f=768 e=128 k=8 bf16" */
     int n_lo, n_hi;
     uint64_t runs;

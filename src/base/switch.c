@@ -71,9 +71,13 @@ bool switch_text_parse(const char *assignment, cadre_err *err, cadre_fail *why) 
 
 const char *const switch_isas[SWITCH_ISAS] = {"ref", "avx2", "avx512", "avx512bf16"};
 
-static bool named_isa(const char *text, long *value) {
-    for (int i = 0; i < SWITCH_ISAS; i++)
-        if (!strcmp(text, switch_isas[i])) {
+/* Values that have names too. */
+static bool named(int id, const char *text, long *value) {
+    static const char *const tables[] = {"off", "on", "force"};
+    const char *const *names = id == SWITCH_ISA ? switch_isas : tables;
+    int count = id == SWITCH_ISA ? SWITCH_ISAS : id == SWITCH_TABLES ? 3 : 0;
+    for (int i = 0; i < count; i++)
+        if (!strcmp(text, names[i])) {
             *value = i;
             return true;
         }
@@ -112,8 +116,8 @@ cadre_err switch_parse(const switch_def *defs, int count, const char *assignment
         return cadre_fail_set(why, CADRE_RANGE, "switch %s needs a value: %s=%ld..%ld", d->name, d->name, d->low,
                               d->high);
     long v;
-    bool named = defs == switch_defs && i == SWITCH_ISA && named_isa(equals + 1, &v);
-    if (!named && (!whole(equals + 1, &v) || v < d->low || v > d->high))
+    bool word = defs == switch_defs && named(i, equals + 1, &v);
+    if (!word && (!whole(equals + 1, &v) || v < d->low || v > d->high))
         return cadre_fail_set(why, CADRE_RANGE, "switch %s is '%.100s', expected a whole number in %ld..%ld", d->name,
                               equals + 1, d->low, d->high);
     *index = i;

@@ -15,6 +15,8 @@
     X(SPREAD, "spread", 1, 0, 1, "spread weights and caches over the memory nodes of a machine with several")     \
     X(FIT, "fit", 1, 0, 1, "refuse what needs more memory than there is; 0 only warns")                           \
     X(MEMORY, "memory", 0, 0, 1L << 40, "take this many MB for the memory there is; 0 asks the system")           \
+    X(TABLES, "tables", 1, 0, 2,                                                                                  \
+      "tables of measured settings: 0 off, 1 on, 2 force (rows whose evidence has ended too)")                    \
     X(PLANT, "plant", 0, 0, FAULT_COUNT - 1, "plant one fault (src/base/fault.h) to prove that a check finds it") \
     X(POISON, "poison", 0, 0, 1, "fill scratch with NaN patterns between uses")
 
@@ -28,10 +30,12 @@ typedef enum switch_id {
 long switch_get(switch_id id);
 
 /* Switches whose value is a text, a path as a rule. X(id, "name", "what it does"); "" restores the default. */
-#define CADRE_TEXT_SWITCHES(X)                                                                                  \
-    X(CUDA, "cuda", "the CUDA driver's library; default: libcuda.so.1, where the loader finds it")              \
-    X(NVRTC, "nvrtc", "NVIDIA's run-time compiler, a library; default: libnvrtc.so, where the loader finds it") \
-    X(CACHE, "cache", "folder that keeps compiled kernels, or off; default: the user's cache folder")
+#define CADRE_TEXT_SWITCHES(X)                                                                                   \
+    X(CUDA, "cuda", "the CUDA driver's library; default: libcuda.so.1, where the loader finds it")               \
+    X(NVRTC, "nvrtc", "NVIDIA's run-time compiler, a library; default: libnvrtc.so, where the loader finds it")  \
+    X(CACHE, "cache", "folder that keeps compiled kernels, or off; default: the user's cache folder")            \
+    X(TABLES_DIR, "tables_dir", "folder of your tables; default: cadre/tables in the user's folder of settings") \
+    X(TABLES_SHIPPED, "tables_shipped", "folder of the tables that come with cadre; default: where it's installed")
 
 typedef enum switch_text_id {
 #define X(id, name, what) SWITCH_##id,
@@ -69,7 +73,8 @@ typedef struct switch_def {
 extern const switch_def switch_defs[SWITCH_COUNT];
 
 /* "name=value" against a registry: *index and *value on success. RANGE names the switch and its legal range;
- * an unknown name is RANGE too, with *index = -1. For isa the names of the sets are accepted beside the numbers. */
+ * an unknown name is RANGE too, with *index = -1. For isa the names of the sets are accepted beside the numbers, for
+ * tables off, on and force. */
 cadre_err switch_parse(const switch_def *defs, int count, const char *assignment, int *index, long *value,
                        cadre_fail *why);
 void switch_set(switch_id id, long value);

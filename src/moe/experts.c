@@ -21,7 +21,7 @@ cadre_err moe_experts_init(moe_experts *m, cadre_device *device, const char *rol
                            int d, int f, cadre_act act, float limit, const cadre_tensor *gate, const cadre_tensor *up,
                            const cadre_tensor *down, cadre_fail *why) {
     *m = (moe_experts){.e = e, .k = k, .d = d, .f = f, .dtype = dtype, .act = act, .limit = limit};
-    plan_key key = {.family = OP_EXPERTS, .dtype = dtype, .d = d, .f = f, .e = e, .k = k, .role = role};
+    plan_key key = {.family = OP_EXPERTS, .dtype = dtype, .d = d, .f = f, .e = e, .k = k, .role = role, .act = act};
     cadre_err err = plan_make(device, &key, &m->plan, why);
     if (!err) err = take_weights(m, role, why);
     if (err) {

@@ -4,8 +4,8 @@
 
 #include <limits.h>
 
-static const plan_key experts_key = {OP_EXPERTS, CADRE_BF16, 2048, 768, 128, 8, "experts"};
-static const plan_key dense_key = {OP_DENSE, CADRE_F32, 64, 96, 0, 0, "qkv"};
+static const plan_key experts_key = {OP_EXPERTS, CADRE_BF16, 2048, 768, 128, 8, "experts", CADRE_SWIGLU};
+static const plan_key dense_key = {OP_DENSE, CADRE_F32, 64, 96, 0, 0, "qkv", CADRE_SWIGLU};
 
 /* Every n from 1 on has exactly one row, and its knobs are legal for the kernel. */
 static void covers_every_n(void **state) {
