@@ -16,16 +16,17 @@ SRC     := $(wildcard src/*/*.c src/*/*/*.c)
 ifneq ($(ARCH),x86_64)
 SRC     := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c,$(SRC))
 endif
-# Device text is embedded as it is, and compiled at run time.
-CU      := $(wildcard src/*/*.cu src/*/*/*.cu src/*/*/*.cuh)
+# Device text is embedded as it is, and compiled at run time; op/exp.h is text for both.
+CU      := $(wildcard src/*/*.cu src/*/*/*.cu src/*/*/*.cuh) src/op/exp.h
 OBJ     := $(SRC:%.c=$(BUILD)/%.o) $(CU:%=$(BUILD)/%.o)
 CMD     := $(wildcard cmd/*.c)
 CMDOBJ  := $(CMD:%.c=$(BUILD)/%.o)
 TEST    := $(wildcard tests/base/*.c tests/op/*.c tests/dev/*.c tests/plan/*.c tests/moe/*.c tests/model/*.c tests/cmd/*.c)
 TESTBIN := $(TEST:tests/%.c=$(BUILD)/tests/%)
 FUZZ    := $(wildcard tests/fuzz/*.c)
+GPU     := $(wildcard tests/gpu/*.c)
 
-.PHONY: build demo check test tests-build install format lint fuzz fuzz-replay clean setup
+.PHONY: build demo check test tests-build cuda-resources build-gpu-tests check-gpu install format lint fuzz fuzz-replay clean setup
 .SECONDARY:
 build: $(BUILD)/cadre $(BUILD)/libcadre.a
 
@@ -46,6 +47,8 @@ $(BUILD)/%.o: %.c
 $(BUILD)/%.cu.o: %.cu
 	$(embed)
 $(BUILD)/%.cuh.o: %.cuh
+	$(embed)
+$(BUILD)/%.h.o: %.h
 	$(embed)
 define embed
 @mkdir -p $(@D)
@@ -126,6 +129,20 @@ tests-build: $(TESTBIN)
 test: build tests-build
 	@sh tests/run.sh $(BUILD)
 
+# Tests for a real GPU. They are built where a compiler is, and run as they are where the GPU is; SET="name=value ..."
+# hands switches to them.
+$(BUILD)/gpu/%: $(BUILD)/tests/gpu/%.o $(BUILD)/internal.a
+	@mkdir -p $(@D)
+	$(call say,LD)
+	$(Q)$(CC) $< $(BUILD)/internal.a -Wl,--as-needed $(LIBS) -o $@
+build-gpu-tests: $(GPU:tests/gpu/%.c=$(BUILD)/gpu/%)
+check-gpu:
+	@sh tests/gpu/run.sh $(BUILD) $(SET)
+
+# After a kernel changed on purpose: the registers, shared memory and spills that tests/op/cuda_compile holds them to.
+cuda-resources: $(BUILD)/tests/op/cuda_compile
+	@$< tests/op/cuda_resources.txt
+
 install: build
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib $(DESTDIR)$(PREFIX)/include
 	install -d $(DESTDIR)$(PREFIX)/share/cadre/demo $(DESTDIR)$(PREFIX)/share/man/man1
@@ -143,4 +160,4 @@ format:
 clean:
 	rm -rf $(BUILD)
 
--include $(SRC:%.c=$(BUILD)/%.d) $(CMDOBJ:.o=.d) $(TESTBIN:=.d)
+-include $(SRC:%.c=$(BUILD)/%.d) $(CMDOBJ:.o=.d) $(TESTBIN:=.d) $(GPU:%.c=$(BUILD)/%.d)

@@ -109,8 +109,8 @@ typedef struct dev_cuda_source {
     int header_count;
 } dev_cuda_source;
 
-/* What is compiled for, beside the caller's options: the GPU's arch, --std=c++17, and --fmad=false (as
- * -ffp-contract=off: a fused multiply-add is one that the text asks for). */
+/* Options that are always there, beside the caller's: the GPU's arch, --std=c++17, and what docs/numerics.md wants
+ * everywhere: --fmad=false (a fused multiply-add is one that the text asks for) and --ftz=true. */
 typedef struct dev_cuda_module dev_cuda_module;
 /* options: "-DROWS=4", ... The binary comes from the disk cache (switch cache) where the same text was compiled with
  * the same options, for the same arch, by the same NVRTC; else NVRTC compiles it, and the cache keeps it. Errors:

@@ -82,8 +82,8 @@ cadre_err nvrtc_knows(const nvrtc *rtc, const char *arch, cadre_fail *why) {
 
 /* ---- what is always asked for ---- */
 
-/* A fused multiply-add is one that the text asks for: docs/numerics.md. */
-static const char *const always[] = {"--std=c++17", "--fmad=false"};
+/* docs/numerics.md: a fused multiply-add is one that the text asks for; denormals are zero. */
+static const char *const always[] = {"--std=c++17", "--fmad=false", "--ftz=true"};
 enum { ALWAYS = sizeof always / sizeof *always };
 
 static void add_text(sha256 *s, const char *text) {

@@ -28,7 +28,7 @@ typedef struct fake_state {
 
 /* Exported by the library. */
 extern fake_state fake;
-void fake_reset(void);
+void fake_reset(void) __attribute__((constructor));
 
 /* Used inside it: the code that this call must return; 0: go on. */
 int fake_call(const char *name);

@@ -1,0 +1,28 @@
+/* text.h: the embedded device texts, and which of their shapes and knobs CI compiles for which architectures. Words
+ * only: nothing here knows a GPU. A neighbour's header.
+ *
+ * A new text: its file here (the Makefile embeds src/op/cuda/x.cu as op_cuda_x_cu, x.cuh as op_cuda_x_cuh), one line in
+ * OP_CUDA_TEXTS, and its corners in text.c. tests/op/cuda_compile.c then compiles each corner and holds its registers,
+ * shared memory and spills against tests/op/cuda_resources.txt (make cuda-resources writes it anew). */
+#ifndef CADRE_OP_CUDA_TEXT_H
+#define CADRE_OP_CUDA_TEXT_H
+
+/* X(symbol, name that #include and messages use). Headers are those that are no .cu; every text may include them all.
+ */
+#define OP_CUDA_TEXTS(X) X(op_exp_h, "exp.h")
+
+typedef struct op_cuda_text {
+    const char *name, *text; /* text: terminated */
+} op_cuda_text;
+extern const op_cuda_text op_cuda_texts[]; /* ends with NULL */
+/* NULL if there is none of that name. */
+const char *op_cuda_text_get(const char *name);
+
+/* One way in which a text is compiled. Corners of the knobs' ranges rather than every point. */
+typedef struct op_cuda_corner {
+    const char *name;    /* "experts.cu" */
+    const char *archs;   /* "sm_80 sm_90a" */
+    const char *options; /* "-DROWS=4 -DTOKENS=8", apart from those that are always there (dev/cuda.h); "" */
+} op_cuda_corner;
+extern const op_cuda_corner op_cuda_corners[]; /* ends with NULL */
+#endif
