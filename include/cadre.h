@@ -149,11 +149,16 @@ typedef struct cadre_model_info {
     int vocab;            /* rows of the head */
     int tokens;           /* ids below this may be known to the tokenizer; logits of ids it does not know are -inf */
     int layers, d, f, e, k, max_context;
-    size_t weight_bytes; /* packed, resident */
+    size_t weight_bytes; /* packed matrices */
 } cadre_model_info;
 /* Loads a Hugging Face folder. Errors: IO, FORMAT (file, offset or JSON path named), UNSUPPORTED, NOMEM. */
 cadre_err cadre_model_open(cadre_device *device, const char *dir, const cadre_model_options *options, cadre_model **out,
                            cadre_fail *why);
+/* The first half of it: everything is checked, ids can be encoded, memory can be planned; no weight is packed yet. */
+cadre_err cadre_model_prepare(cadre_device *device, const char *dir, const cadre_model_options *options,
+                              cadre_model **out, cadre_fail *why);
+/* The second half; nothing when it is done. On failure only close is left. Errors: IO, NOMEM. */
+cadre_err cadre_model_load(cadre_model *model, cadre_fail *why);
 void cadre_model_close(cadre_model *model);
 void cadre_model_get_info(const cadre_model *model, cadre_model_info *info);
 bool cadre_model_is_end(const cadre_model *model, int32_t id); /* one of the end-of-sequence ids */
@@ -185,6 +190,7 @@ typedef struct cadre_session_options {
     int max_rows;   /* most tokens in one step over all slots; 0: 512 */
     int max_logits; /* most rows with logits in one step; 0: the larger of slots and 64 */
 } cadre_session_options;
+/* Errors: RANGE (an option, a model that is not loaded), NOMEM. */
 cadre_err cadre_session_new(cadre_model *model, const cadre_session_options *options, cadre_session **out,
                             cadre_fail *why);
 void cadre_session_free(cadre_session *session);
@@ -193,6 +199,22 @@ size_t cadre_session_bytes(const cadre_session *session); /* KV and scratch, res
  * its tokens, and the keys and values of its sequences. 0 before the first step. Over the read bandwidth: the step's
  * floor. */
 size_t cadre_session_step_bytes(const cadre_session *session);
+
+/* What a model and a session need, in bytes. */
+typedef struct cadre_memory {
+    size_t embedding, head, attention, experts, shared, router, norms; /* packed weights; experts: plain MLPs too */
+    size_t cache, scratch;                                             /* a session's; 0 without one */
+    size_t total;
+    uint64_t available; /* to this process, when it was asked */
+} cadre_memory;
+/* Of a model that is prepared or loaded, with a session of these options (NULL: none). Takes nothing. */
+cadre_err cadre_memory_plan(const cadre_model *model, const cadre_session_options *session, cadre_memory *out,
+                            cadre_fail *why);
+/* NOMEM "what: does not fit: needs X MB (experts ..., cache ...), have Y MB" when total > available; with switch fit=0
+ * that is only said. */
+cadre_err cadre_memory_check(const cadre_memory *memory, const char *what, cadre_fail *why);
+/* The i-th part's name and bytes, NULL past the last. */
+const char *cadre_memory_part(const cadre_memory *memory, int i, size_t *bytes);
 
 /* n new tokens of the sequence in `slot`, at its current length. */
 typedef struct cadre_chunk {

@@ -52,32 +52,41 @@ cadre_err file_open_map(const char *path, file_map *map, cadre_fail *why) {
     }
     const void *data = nothing;
     if (st.st_size > 0) data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED) err = failed(why, path, "map");
-    close(fd);
-    if (!err) *map = (file_map){data, (size_t)st.st_size};
+    if (data == MAP_FAILED) {
+        err = failed(why, path, "map");
+        close(fd);
+    }
+    if (!err) *map = (file_map){data, (size_t)st.st_size, fd};
     return err;
 }
 
 void file_close_map(file_map *map) {
     if (map->data && map->size) munmap((void *)(uintptr_t)map->data, map->size);
+    if (map->data) close(map->fd);
     *map = (file_map){0};
 }
 
-/* Whole pages of the range; the file's last page counts as whole. */
-static void advise(const file_map *map, size_t offset, size_t len, bool inside, int advice) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    if (offset >= map->size) return;
-    size_t end = len > map->size - offset ? map->size : offset + len;
-    size_t lo = (offset + (inside ? page - 1 : 0)) / page * page;
-    size_t hi = end == map->size || !inside ? end : end / page * page;
-    if (lo < hi) madvise((void *)(uintptr_t)(map->data + lo), hi - lo, advice);
+cadre_err file_map_read(const file_map *map, const char *path, size_t offset, void *dst, size_t len, cadre_fail *why) {
+    for (char *to = dst; len;) {
+        ssize_t n = pread(map->fd, to, len, (off_t)offset);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return failed(why, path, "read");
+        if (n == 0)
+            return cadre_fail_set(why, CADRE_IO, "%.300s: ends at byte %zu, expected %zu: it shrank while it was read",
+                                  path, offset, map->size);
+        to += n;
+        offset += (size_t)n;
+        len -= (size_t)n;
+    }
+    return CADRE_OK;
 }
 
-void file_map_done(const file_map *map, size_t offset, size_t len) {
-    advise(map, offset, len, true, MADV_DONTNEED);
-}
+/* Every page that the range touches. */
 void file_map_soon(const file_map *map, size_t offset, size_t len) {
-    advise(map, offset, len, false, MADV_WILLNEED);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (offset >= map->size) return;
+    size_t end = len > map->size - offset ? map->size : offset + len, from = offset / page * page;
+    madvise((void *)(uintptr_t)(map->data + from), end - from, MADV_WILLNEED);
 }
 
 /* ---- whole files ---- */

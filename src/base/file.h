@@ -6,13 +6,16 @@
 typedef struct file_map {
     const unsigned char *data;
     size_t size;
+    int fd;
 } file_map;
 
 /* Maps a regular file for reading; a directory, FIFO or device is an IO error. An empty file maps to {non-NULL, 0}. */
 cadre_err file_open_map(const char *path, file_map *map, cadre_fail *why);
 void file_close_map(file_map *map);
-/* Tells the kernel that these bytes won't be read again (pages are dropped) or soon will be (read ahead). */
-void file_map_done(const file_map *map, size_t offset, size_t len);
+/* Copies bytes of the file. Touching mapped bytes ends the process when the file has shrunk since or its disk fails;
+ * this is an IO error, which names path, and it leaves no page of the file in the process. */
+cadre_err file_map_read(const file_map *map, const char *path, size_t offset, void *dst, size_t len, cadre_fail *why);
+/* Tells the kernel that these bytes will soon be read: read ahead. */
 void file_map_soon(const file_map *map, size_t offset, size_t len);
 
 /* Whole file into mem_new memory with a terminating 0 that *len does not count; more than `limit` bytes is an error. */

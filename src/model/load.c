@@ -2,8 +2,9 @@
  * the arch files; what is public is model.c's.
  *
  *   walk 1 (planning): names and shapes checked, bytes counted -> leftovers refused -> does it fit?
- *   walk 2:            read ahead -> packed -> source pages dropped, so that memory stays near the packed size */
+ *   walk 2:            read ahead -> read piece by piece -> packed, so that memory stays near the packed size */
 #include "model/model.h"
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,15 +41,12 @@ static cadre_err need_matrix(loader *l, const char *prefix, const char *what, in
     return err;
 }
 
-static void done(const loader *l, const cadre_tensor *t, int rows, int cols) {
-    if (!l->planning) tensors_done(l->tensors, t, rows, cols);
-}
-
-/* Counts `times` packed matrices. */
-static cadre_err count(loader *l, cadre_dtype type, int out, int in, bool gated, int times, cadre_fail *why) {
+/* Counts `times` packed matrices as a part. */
+static cadre_err count(loader *l, size_t *part, cadre_dtype type, int out, int in, bool gated, int times,
+                       cadre_fail *why) {
     size_t bytes = 0;
     bool fits = op_packed_bytes(type, out, in, gated, &bytes) && mem_mul(bytes, (size_t)times, &bytes) &&
-                mem_add(l->bytes, bytes, &l->bytes);
+                mem_add(*part, bytes, part);
     if (fits) return CADRE_OK;
     return cadre_fail_set(why, CADRE_RANGE, "%.250s: %d matrices of %d x %d are too large", l->dir, times, out, in);
 }
@@ -62,14 +60,10 @@ cadre_err load_vector(loader *l, const char *prefix, const char *what, int n, fl
     cadre_err err = need(l, name, 0, n, &t, why);
     if (err) return err;
     if (l->planning) {
-        l->bytes += (size_t)n * sizeof(float);
+        l->model->memory.norms += (size_t)n * sizeof(float);
         return CADRE_OK;
     }
-    float *v = mem_new_array((size_t)n, sizeof *v);
-    if (!v) return no_memory(l, name, why);
-    for (int i = 0; i < n; i++) v[i] = op_load(t.dtype, t.data, (size_t)i);
-    *out = v;
-    return CADRE_OK;
+    return moe_vector(t, n, &l->source, out, why);
 }
 
 cadre_err load_dense(loader *l, const char *role, const char *prefix, const char *what, bool bias, int out, int in,
@@ -80,15 +74,23 @@ cadre_err load_dense(loader *l, const char *role, const char *prefix, const char
     cadre_err err = need_matrix(l, prefix, what, out, in, &w, why);
     if (!err && bias) err = need(l, name, 0, out, &b, why);
     if (err) return err;
-    if (l->planning) return count(l, l->model->dtype, out, in, false, 1, why);
-    err = moe_dense_init(d, l->model->device, role, l->model->dtype, out, in, w, b, why);
-    done(l, &w, out, in);
+    if (l->planning) return count(l, &l->model->memory.attention, l->model->dtype, out, in, false, 1, why);
+    return moe_dense_init(d, l->model->device, role, l->model->dtype, out, in, w, b, &l->source, why);
+}
+
+/* One of three below each other: its n values to `to`, as they are or in fp32. */
+static cadre_err stack_one(loader *l, const cadre_tensor *part, size_t n, bool same, char *to, cadre_fail *why) {
+    if (same) return l->source.read(l->source.ctx, part->data, n * op_dtype_size(part->dtype), to, why);
+    float *v = NULL;
+    cadre_err err = moe_vector(*part, (int)n, &l->source, &v, why);
+    if (!err) memcpy(to, v, n * sizeof *v);
+    mem_free(v);
     return err;
 }
 
 /* Three matrices of `cols` columns below each other in one block: in their own type if they share it, else in fp32.
- * *bytes is what mem_free_huge must be told. */
-static cadre_err stack(const loader *l, const cadre_tensor part[3], const int rows[3], int cols, cadre_tensor *out,
+ * *bytes is what mem_free_huge must be told, on failure too. */
+static cadre_err stack(loader *l, const cadre_tensor part[3], const int rows[3], int cols, cadre_tensor *out,
                        size_t *bytes, cadre_fail *why) {
     bool same = part[0].dtype == part[1].dtype && part[1].dtype == part[2].dtype;
     cadre_dtype type = same ? part[0].dtype : CADRE_F32;
@@ -96,14 +98,13 @@ static cadre_err stack(const loader *l, const cadre_tensor part[3], const int ro
     *bytes = ((size_t)rows[0] + (size_t)rows[1] + (size_t)rows[2]) * (size_t)cols * size;
     char *block = mem_new_huge(*bytes);
     if (!block) return no_memory(l, "the stacked projections", why);
+    *out = (cadre_tensor){block, type};
     for (int i = 0; i < 3; i++) {
         size_t n = (size_t)rows[i] * (size_t)cols;
-        if (same) memcpy(block + at, part[i].data, n * size);
-        for (size_t j = 0; j < n && !same; j++)
-            ((float *)(void *)(block + at))[j] = op_load(part[i].dtype, part[i].data, j);
+        cadre_err err = stack_one(l, &part[i], n, same, block + at, why);
+        if (err) return err;
         at += n * size;
     }
-    *out = (cadre_tensor){block, type};
     return CADRE_OK;
 }
 
@@ -116,7 +117,7 @@ static cadre_err pack_qkv(loader *l, const cadre_tensor w[3], const cadre_tensor
     if (!err && bias) err = stack(l, b, rows, 1, &all_bias, &bias_bytes, why);
     if (!err)
         err = moe_dense_init(out, l->model->device, "qkv", l->model->dtype, rows[0] + rows[1] + rows[2], d, all,
-                             all_bias, why);
+                             all_bias, NULL, why);
     mem_free_huge((void *)(uintptr_t)all.data, bytes);
     mem_free_huge((void *)(uintptr_t)all_bias.data, bias_bytes);
     return err;
@@ -135,10 +136,9 @@ cadre_err load_qkv(loader *l, const char *prefix, bool bias, moe_dense *out, cad
         if (!err && bias) err = need(l, name, 0, rows[i], &b[i], why);
     }
     if (err) return err;
-    if (l->planning) return count(l, l->model->dtype, rows[0] + rows[1] + rows[2], c->d, false, 1, why);
-    err = pack_qkv(l, w, b, rows, bias, out, why);
-    for (int i = 0; i < 3; i++) done(l, &w[i], rows[i], c->d);
-    return err;
+    if (l->planning)
+        return count(l, &l->model->memory.attention, l->model->dtype, rows[0] + rows[1] + rows[2], c->d, false, 1, why);
+    return pack_qkv(l, w, b, rows, bias, out, why);
 }
 
 /* ---- MLPs ---- */
@@ -153,10 +153,17 @@ static cadre_err need_mlp(loader *l, const char *prefix, const moe_names *names,
     return err;
 }
 
-static cadre_err count_mlp(loader *l, int f, bool gated, int times, cadre_fail *why) {
+static cadre_err count_mlp(loader *l, size_t *part, int f, bool gated, int times, cadre_fail *why) {
     int d = l->model->config.d;
-    cadre_err err = count(l, l->model->expert_dtype, f, d, gated, times, why);
-    return err ? err : count(l, l->model->expert_dtype, d, f, false, times, why);
+    cadre_err err = count(l, part, l->model->expert_dtype, f, d, gated, times, why);
+    return err ? err : count(l, part, l->model->expert_dtype, d, f, false, times, why);
+}
+
+static cadre_err plan_mlp(loader *l, int f, moe_layer *out, cadre_fail *why) {
+    cadre_model *m = l->model;
+    cadre_moe_desc desc = moe_layer_mlp(m->expert_dtype, m->config.d, f, 1, CADRE_SWIGLU);
+    cadre_err err = count_mlp(l, &m->memory.experts, f, true, 1, why);
+    return err ? err : moe_layer_plan(out, m->device, &desc, why);
 }
 
 cadre_err load_mlp(loader *l, const char *prefix, moe_layer *out, cadre_fail *why) {
@@ -166,12 +173,8 @@ cadre_err load_mlp(loader *l, const char *prefix, moe_layer *out, cadre_fail *wh
     cadre_tensor gate, up, down;
     cadre_err err = need_mlp(l, prefix, &names, f, true, &gate, &up, &down, why);
     if (err) return err;
-    if (l->planning) return count_mlp(l, f, true, 1, why);
-    err = moe_layer_init_mlp(out, m->device, m->expert_dtype, d, f, 1, CADRE_SWIGLU, gate, up, down, why);
-    done(l, &gate, f, d);
-    done(l, &up, f, d);
-    done(l, &down, d, f);
-    return err;
+    if (l->planning) return plan_mlp(l, f, out, why);
+    return moe_layer_init_mlp(out, m->device, m->expert_dtype, d, f, 1, CADRE_SWIGLU, gate, up, down, &l->source, why);
 }
 
 /* prefix.experts.N.<gate|up|down>.weight; list: e gates, e ups, e downs. */
@@ -242,27 +245,15 @@ static cadre_err need_rest(loader *l, const char *prefix, const moe_names *names
     return need(l, name, 1, m->d, &w->shared_expert_gate, why);
 }
 
-static cadre_err count_moe(loader *l, const cadre_moe_weights *w, cadre_fail *why) {
-    const cadre_moe_desc *m = &l->model->config.moe;
-    bool gated = m->act != CADRE_RELU2;
-    cadre_err err = count_mlp(l, m->f, gated, m->e, why);
-    if (!err) err = count(l, CADRE_F32, m->e, m->d, false, 1, why);
-    if (!err && m->shared_f) err = count_mlp(l, m->shared_f, gated, 1, why);
-    if (!err && w->shared_expert_gate.data) err = count(l, CADRE_F32, 1, m->d, false, 1, why);
-    return err;
-}
-
-static void done_moe(const loader *l, const cadre_moe_weights *w) {
-    const cadre_moe_desc *m = &l->model->config.moe;
-    for (int i = 0; i < m->e; i++) {
-        if (w->gate) done(l, &w->gate[i], m->f, m->d);
-        done(l, &w->up[i], m->f, m->d);
-        done(l, &w->down[i], m->d, m->f);
-    }
-    done(l, &w->router, m->e, m->d);
-    done(l, &w->shared_gate, m->shared_f, m->d);
-    done(l, &w->shared_up, m->shared_f, m->d);
-    done(l, &w->shared_down, m->d, m->shared_f);
+static cadre_err plan_moe(loader *l, const cadre_moe_desc *desc, const cadre_moe_weights *w, moe_layer *out,
+                          cadre_fail *why) {
+    cadre_memory *m = &l->model->memory;
+    bool gated = desc->act != CADRE_RELU2;
+    cadre_err err = count_mlp(l, &m->experts, desc->f, gated, desc->e, why);
+    if (!err) err = count(l, &m->router, CADRE_F32, desc->e, desc->d, false, 1, why);
+    if (!err && desc->shared_f) err = count_mlp(l, &m->shared, desc->shared_f, gated, 1, why);
+    if (!err && w->shared_expert_gate.data) err = count(l, &m->shared, CADRE_F32, 1, desc->d, false, 1, why);
+    return err ? err : moe_layer_plan(out, l->model->device, desc, why);
 }
 
 cadre_err load_moe(loader *l, const char *prefix, const moe_names *names, moe_layer *out, cadre_fail *why) {
@@ -275,8 +266,8 @@ cadre_err load_moe(loader *l, const char *prefix, const moe_names *names, moe_la
     cadre_err err = need_rest(l, prefix, names, &w, why);
     if (!err)
         err = is_stacked(l, prefix) ? need_stacked(l, prefix, list, why) : need_experts(l, prefix, names, list, why);
-    if (!err) err = l->planning ? count_moe(l, &w, why) : moe_layer_init(out, l->model->device, &desc, &w, why);
-    if (!err) done_moe(l, &w);
+    if (!err && l->planning) err = plan_moe(l, &desc, &w, out, why);
+    if (!err && !l->planning) err = moe_layer_init(out, l->model->device, &desc, &w, &l->source, why);
     mem_free(list);
     return err;
 }
@@ -309,27 +300,43 @@ cadre_err load_block(loader *l, int i, const moe_names *names, cadre_fail *why) 
 
 /* ---- what is outside the layers ---- */
 
+/* Rows as they are: each member reads its own; or by way of fp32, a row at a time. */
 typedef struct copy_job {
-    cadre_dtype from, to;
-    const char *src;
+    loader *l;
+    cadre_tensor from;
+    cadre_dtype to;
     char *dst;
     int rows;
     size_t cols;
+    _Atomic bool failed;
+    cadre_fail why; /* of the first that failed */
 } copy_job;
 
+static cadre_err copy_row(copy_job *j, int row, cadre_fail *why) {
+    size_t at = (size_t)row * j->cols, size = op_dtype_size(j->from.dtype);
+    char *dst = j->dst + at * op_dtype_size(j->to);
+    moe_source *from = &j->l->source;
+    if (j->from.dtype == j->to)
+        return from->read(from->ctx, (const char *)j->from.data + at * size, j->cols * size, dst, why);
+    float *v = NULL;
+    cadre_tensor one = {(const char *)j->from.data + at * size, j->from.dtype};
+    cadre_err err = moe_vector(one, (int)j->cols, from, &v, why);
+    for (size_t i = 0; i < j->cols && !err; i++)
+        if (j->to == CADRE_F32)
+            ((float *)(void *)dst)[i] = v[i];
+        else
+            ((uint16_t *)(void *)dst)[i] = op_bf16(v[i]);
+    mem_free(v);
+    return err;
+}
+
 static void copy_member(void *ctx, team *t) {
-    const copy_job *j = ctx;
+    copy_job *j = ctx;
+    cadre_fail why = {0};
     int lo, hi;
     team_split(t, j->rows, 1, &lo, &hi);
-    size_t at = (size_t)lo * j->cols, end = (size_t)hi * j->cols, size = op_dtype_size(j->to);
-    if (j->from == j->to) memcpy(j->dst + at * size, j->src + at * size, (end - at) * size);
-    for (; at < end && j->from != j->to; at++) {
-        float v = op_load(j->from, j->src, at);
-        if (j->to == CADRE_F32)
-            ((float *)(void *)j->dst)[at] = v;
-        else
-            ((uint16_t *)(void *)j->dst)[at] = op_bf16(v);
-    }
+    for (int row = lo; row < hi && !atomic_load_explicit(&j->failed, memory_order_relaxed); row++)
+        if (copy_row(j, row, &why) && !atomic_exchange(&j->failed, true)) j->why = why;
     team_barrier(t);
 }
 
@@ -341,15 +348,14 @@ static cadre_err load_embedding(loader *l, cadre_fail *why) {
     cadre_err err = need(l, EMBEDDING, vocab, d, &t, why);
     if (err) return err;
     say_rounding(l, EMBEDDING, t.dtype);
-    l->bytes += bytes;
+    m->memory.embedding = bytes;
     if (l->planning) return CADRE_OK;
     m->embedding_bytes = bytes;
     m->embedding = mem_new_huge(bytes);
     if (!m->embedding) return no_memory(l, EMBEDDING, why);
-    copy_job job = {t.dtype, m->dtype, t.data, m->embedding, vocab, (size_t)d};
+    copy_job job = {.l = l, .from = t, .to = m->dtype, .dst = m->embedding, .rows = vocab, .cols = (size_t)d};
     pool_run(m->device->threads, copy_member, &job);
-    if (!m->config.tied) done(l, &t, vocab, d);
-    return CADRE_OK;
+    return job.failed ? cadre_fail_set(why, job.why.code, "%s", job.why.text) : CADRE_OK;
 }
 
 /* Tied: the embedding is the head, even if the checkpoint holds another one. */
@@ -361,10 +367,8 @@ static cadre_err load_head(loader *l, cadre_fail *why) {
     cadre_err err = need(l, name, vocab, d, &w, why);
     if (err) return err;
     say_rounding(l, name, w.dtype);
-    if (l->planning) return count(l, m->dtype, vocab, d, false, 1, why);
-    err = moe_dense_init(&m->head, m->device, "head", m->dtype, vocab, d, w, (cadre_tensor){0}, why);
-    done(l, &w, vocab, d);
-    return err;
+    if (l->planning) return count(l, &m->memory.head, m->dtype, vocab, d, false, 1, why);
+    return moe_dense_init(&m->head, m->device, "head", m->dtype, vocab, d, w, (cadre_tensor){0}, &l->source, why);
 }
 
 static cadre_err walk(loader *l, cadre_fail *why) {
@@ -433,28 +437,30 @@ static cadre_err check_leftovers(const loader *l, cadre_fail *why) {
     return CADRE_OK;
 }
 
-static cadre_err check_memory(const loader *l, cadre_fail *why) {
-    uint64_t have = dev_memory_available();
-    if (l->bytes <= have) return CADRE_OK;
-    return cadre_fail_set(why, CADRE_NOMEM, "%.300s: does not fit: needs %.1f MB for weights in %s, have %.1f MB",
-                          l->dir, (double)l->bytes / 1e6, op_dtype_name(l->model->expert_dtype), (double)have / 1e6);
-}
-
-static void add_weights(cadre_model *m) {
-    m->weight_bytes = m->embedding_bytes + m->head.bytes;
-    for (int i = 0; i < m->config.layers; i++)
-        m->weight_bytes += m->layer[i].qkv.bytes + m->layer[i].o.bytes + moe_layer_weight_bytes(&m->layer[i].mlp);
-}
-
-cadre_err load_model(cadre_model *m, const tensors *t, const char *dir, cadre_fail *why) {
-    loader l = {.model = m, .tensors = t, .dir = dir, .planning = true};
+cadre_err load_check(cadre_model *m, cadre_fail *why) {
+    loader l = {.model = m, .tensors = m->tensors, .dir = m->dir, .planning = true};
     m->layer = mem_new_array((size_t)m->config.layers, sizeof *m->layer);
     if (!m->layer) return no_memory(&l, "its layers", why);
     cadre_err err = walk(&l, why);
-    if (!err) err = check_leftovers(&l, why);
-    if (!err) err = check_memory(&l, why);
-    l.planning = false;
+    const cadre_memory *n = &m->memory;
+    m->weight_bytes = n->embedding + n->head + n->attention + n->experts + n->shared + n->router;
+    return err ? err : check_leftovers(&l, why);
+}
+
+static cadre_err read_source(void *ctx, const void *from, size_t n, void *dst, cadre_fail *why) {
+    return tensors_read(ctx, from, n, dst, why);
+}
+
+cadre_err load_weights(cadre_model *m, cadre_fail *why) {
+    loader l = {.model = m,
+                .tensors = m->tensors,
+                .dir = m->dir,
+                .source = {.read = read_source, .ctx = m->tensors},
+                .said = true};
+    cadre_memory memory;
+    cadre_err err = cadre_memory_plan(m, NULL, &memory, why);
+    if (!err) err = cadre_memory_check(&memory, m->dir, why);
     if (!err) err = walk(&l, why);
-    if (!err) add_weights(m);
+    moe_source_done(&l.source);
     return err;
 }

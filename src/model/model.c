@@ -49,26 +49,49 @@ static cadre_err make_plans(cadre_model *m, cadre_fail *why) {
     return err ? err : plan_make(m->device, &attn, &m->attn_plan, why);
 }
 
-static cadre_err fill(cadre_model *m, const char *dir, const char *asked, cadre_fail *why) {
-    tensors *t = NULL;
+static cadre_err prepare(cadre_model *m, const char *dir, const char *asked, cadre_fail *why) {
+    m->dir = mem_copy_text(dir, strlen(dir));
+    if (!m->dir) return cadre_fail_set(why, CADRE_NOMEM, "%.300s: out of memory", dir);
     cadre_err err = config_read(dir, &m->config, why);
-    if (!err) err = tensors_open(dir, &t, why);
-    if (!err) err = choose_type(m, t, dir, asked, why);
+    if (!err) err = tensors_open(dir, &m->tensors, why);
+    if (!err) err = choose_type(m, m->tensors, dir, asked, why);
     if (!err) err = open_tokenizer(m, dir, why);
     if (!err) err = make_plans(m, why);
-    if (!err) err = load_model(m, t, dir, why);
-    tensors_close(t);
+    return err ? err : load_check(m, why);
+}
+
+cadre_err cadre_model_load(cadre_model *m, cadre_fail *why) {
+    if (!m) return cadre_fail_set(why, CADRE_RANGE, "cadre_model_load: an argument is NULL");
+    if (m->loaded) return CADRE_OK;
+    if (!m->tensors) return cadre_fail_set(why, CADRE_RANGE, "cadre_model_load: it has failed before");
+    cadre_err err = load_weights(m, why);
+    tensors_close(m->tensors);
+    m->tensors = NULL;
+    m->loaded = !err;
     return err;
 }
 
 cadre_err cadre_model_open(cadre_device *device, const char *dir, const cadre_model_options *options, cadre_model **out,
                            cadre_fail *why) {
+    cadre_model *m = NULL;
+    if (!out) return cadre_fail_set(why, CADRE_RANGE, "cadre_model_open: an argument is NULL");
+    cadre_err err = cadre_model_prepare(device, dir, options, &m, why);
+    if (!err) err = cadre_model_load(m, why);
+    if (err)
+        cadre_model_close(m);
+    else
+        *out = m;
+    return err;
+}
+
+cadre_err cadre_model_prepare(cadre_device *device, const char *dir, const cadre_model_options *options,
+                              cadre_model **out, cadre_fail *why) {
     if (!device || !dir || !out) return cadre_fail_set(why, CADRE_RANGE, "cadre_model_open: an argument is NULL");
     if (!file_is_dir(dir)) return cadre_fail_set(why, CADRE_IO, "%.300s: expected a folder with a model", dir);
     cadre_model *m = mem_new(sizeof *m);
     if (!m) return cadre_fail_set(why, CADRE_NOMEM, "%.300s: out of memory", dir);
     m->device = device;
-    cadre_err err = fill(m, dir, options ? options->weights : NULL, why);
+    cadre_err err = prepare(m, dir, options ? options->weights : NULL, why);
     if (err)
         cadre_model_close(m);
     else
@@ -95,6 +118,8 @@ void cadre_model_close(cadre_model *m) {
     moe_dense_done(&m->head);
     if (m->tokenizer) tokenizer_close(m->tokenizer);
     config_done(&m->config);
+    tensors_close(m->tensors);
+    mem_free(m->dir);
     mem_free(m);
 }
 

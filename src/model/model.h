@@ -18,7 +18,7 @@ typedef struct tensor_entry {
     int64_t shape[8];
     const unsigned char *data; /* mapped, NULL if empty */
     size_t bytes;
-    int shard; /* for tensors_done */
+    int shard;
 } tensor_entry;
 typedef struct tensors tensors;
 /* dir holds model.safetensors, or model.safetensors.index.json and its shards. */
@@ -37,9 +37,11 @@ cadre_err tensors_need(const tensors *t, const char *name, int64_t rows, int64_t
 cadre_err tensors_need_shape(const tensors *t, const char *name, const int64_t *shape, int dims, cadre_tensor *out,
                              cadre_fail *why);
 bool tensors_used(const tensors *t, int i); /* tensors_at(t, i) was found by tensors_need */
-/* The bytes of this tensor will be packed next: read ahead. They have been packed: drop their pages. */
+/* The bytes of this tensor will be packed next: read ahead. */
 void tensors_soon(const tensors *t, const cadre_tensor *tensor, int64_t rows, int64_t cols);
-void tensors_done(const tensors *t, const cadre_tensor *tensor, int64_t rows, int64_t cols);
+/* n bytes of the file of a tensor, `from` lies inside its data: a copy that fails with IO where touching the mapped
+ * bytes would end the process, and that leaves no mapped page behind. Any thread. */
+cadre_err tensors_read(const tensors *t, const void *from, size_t n, void *dst, cadre_fail *why);
 /* Value of a __metadata__ text entry of the (first) file, NULL if absent. */
 const char *tensors_metadata(const tensors *t, const char *key);
 
@@ -98,6 +100,10 @@ struct cadre_model {
     model_layer *layer; /* [layers] */
     plan norm_plan, attn_plan;
     size_t weight_bytes;
+    tensors *tensors;    /* until its weights are packed */
+    char *dir;           /* for messages */
+    cadre_memory memory; /* weights alone, counted by the first walk */
+    bool loaded;
 };
 
 /* A checkpoint is walked twice by the same code. The first walk plans: names and shapes are checked and packed bytes
@@ -107,10 +113,12 @@ typedef struct loader {
     const tensors *tensors;
     const char *dir; /* for messages */
     bool planning, said;
-    size_t bytes; /* packed, counted by the planning walk */
+    moe_source source; /* packing: reads the files */
 } loader;
-/* Both walks over a model whose config and dtype are set. On failure what was packed is left for cadre_model_close. */
-cadre_err load_model(cadre_model *m, const tensors *t, const char *dir, cadre_fail *why);
+/* The first walk over a model whose config, types and tensors are set: fills memory and the plans of its layers. */
+cadre_err load_check(cadre_model *m, cadre_fail *why);
+/* The second. On failure what was packed is left for cadre_model_close. */
+cadre_err load_weights(cadre_model *m, cadre_fail *why);
 
 typedef struct model_arch {
     const char *model_type;

@@ -56,10 +56,13 @@ static size_t read_u64(const unsigned char *p) {
 /* Finds the header's length; the text follows the prefix. */
 static cadre_err header_length(const shard *s, size_t *len, cadre_fail *why) {
     const file_map *m = &s->map;
+    unsigned char front[PREFIX + 1] = {0};
     if (m->size < PREFIX)
         return cadre_fail_set(why, CADRE_FORMAT, "%.300s: %zu bytes, expected at least the 8 of a header length",
                               s->path, m->size);
-    size_t n = read_u64(m->data);
+    cadre_err err = file_map_read(m, s->path, 0, front, m->size > PREFIX ? sizeof front : PREFIX, why);
+    if (err) return err;
+    size_t n = read_u64(front);
     if (n > HEADER_MAX)
         return cadre_fail_set(why, CADRE_FORMAT, "%.300s: header length %zu, expected at most %d", s->path, n,
                               HEADER_MAX);
@@ -67,7 +70,7 @@ static cadre_err header_length(const shard *s, size_t *len, cadre_fail *why) {
         return cadre_fail_set(why, CADRE_FORMAT,
                               "%.300s: header length %zu, but %zu bytes follow: truncated (incomplete download?)",
                               s->path, n, m->size - PREFIX);
-    if (n == 0 || m->data[PREFIX] != '{')
+    if (n == 0 || front[PREFIX] != '{')
         return cadre_fail_set(why, CADRE_FORMAT, "%.300s: byte 8: expected a header that starts with '{', found %s",
                               s->path, n == 0 ? "an empty one" : "something else: not a safetensors file");
     *len = n;
@@ -226,12 +229,21 @@ static cadre_err read_header(tensors *t, shard *s, const json_doc *doc, cadre_fa
     return err;
 }
 
+static cadre_err parse_header(const shard *s, size_t len, json_doc **doc, cadre_fail *why) {
+    char *text = mem_new(len);
+    if (!text) return cadre_fail_set(why, CADRE_NOMEM, "%.300s: out of memory for its header", s->path);
+    cadre_err err = file_map_read(&s->map, s->path, PREFIX, text, len, why);
+    if (!err) err = json_parse(s->path, text, len, doc, why);
+    mem_free(text);
+    return err;
+}
+
 static cadre_err open_shard(tensors *t, shard *s, cadre_fail *why) {
     size_t len = 0;
     json_doc *doc = NULL;
     cadre_err err = file_open_map(s->path, &s->map, why);
     if (!err) err = header_length(s, &len, why);
-    if (!err) err = json_parse(s->path, (const char *)s->map.data + PREFIX, len, &doc, why);
+    if (!err) err = parse_header(s, len, &doc, why);
     if (err) return err;
     s->start = PREFIX + len;
     err = read_header(t, s, doc, why);
@@ -452,23 +464,26 @@ cadre_err tensors_need(const tensors *t, const char *name, int64_t rows, int64_t
     return tensors_need_shape(t, name, shape, rows ? 2 : 1, out, why);
 }
 
-typedef void advise_fn(const file_map *map, size_t offset, size_t len);
-
-static void advise(const tensors *t, const cadre_tensor *tensor, int64_t rows, int64_t cols, advise_fn *fn) {
-    const unsigned char *p = tensor->data;
-    size_t bytes = (size_t)(rows ? rows : 1) * (size_t)cols * op_dtype_size(tensor->dtype);
+/* The shard whose mapping holds this address. */
+static const shard *shard_of(const tensors *t, const unsigned char *p) {
     for (int i = 0; p && i < t->shards; i++) {
         const file_map *m = &t->shard[i].map;
-        if (p >= m->data && p < m->data + m->size) fn(m, (size_t)(p - m->data), bytes);
+        if (p >= m->data && p < m->data + m->size) return &t->shard[i];
     }
-}
-
-void tensors_done(const tensors *t, const cadre_tensor *tensor, int64_t rows, int64_t cols) {
-    advise(t, tensor, rows, cols, file_map_done);
+    return NULL;
 }
 
 void tensors_soon(const tensors *t, const cadre_tensor *tensor, int64_t rows, int64_t cols) {
-    advise(t, tensor, rows, cols, file_map_soon);
+    size_t bytes = (size_t)(rows ? rows : 1) * (size_t)cols * op_dtype_size(tensor->dtype);
+    const shard *s = shard_of(t, tensor->data);
+    if (s) file_map_soon(&s->map, (size_t)((const unsigned char *)tensor->data - s->map.data), bytes);
+}
+
+cadre_err tensors_read(const tensors *t, const void *from, size_t n, void *dst, cadre_fail *why) {
+    const unsigned char *p = from;
+    if (!n) return CADRE_OK;
+    const shard *s = shard_of(t, p);
+    return file_map_read(&s->map, s->path, (size_t)(p - s->map.data), dst, n, why);
 }
 
 const char *tensors_metadata(const tensors *t, const char *key) {

@@ -3,6 +3,7 @@
 
 #include "model/rope.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- sizes ---- */
@@ -75,22 +76,31 @@ static void list_masked(cadre_session *s) {
         if (!tokenizer_knows(m->tokenizer, id)) s->masked[s->masked_count++] = id;
 }
 
-/* The small lists, and the sizes of the blocks. False when memory is out or a size overflows. */
+/* Per id of the vocabulary: masked, candidates, weights. */
+static size_t list_bytes(const cadre_session *s) {
+    return (size_t)s->model->config.vocab * (sizeof *s->masked + sizeof *s->candidates + sizeof *s->weights);
+}
+
+/* The sizes of the blocks. False when memory is out or a size overflows. */
+static bool size_blocks(cadre_session *s) {
+    const model_config *c = &s->model->config;
+    arena count = {0};
+    s->mlp = mem_new_array((size_t)c->layers, sizeof(moe_layer *));
+    if (!s->mlp || !size_cache(s)) return false;
+    for (int l = 0; l < c->layers; l++) s->mlp[l] = &s->model->layer[l].mlp;
+    if (!take_step(s, &count)) return false;
+    s->block_bytes = count.used;
+    return true;
+}
+
 static bool take_lists(cadre_session *s) {
     const model_config *c = &s->model->config;
-    s->mlp = mem_new_array((size_t)c->layers, sizeof(moe_layer *));
     s->length = mem_new_array((size_t)s->slots, sizeof *s->length);
     s->seen = mem_new_array((size_t)s->slots, sizeof *s->seen);
     s->masked = mem_new_array((size_t)c->vocab, sizeof *s->masked);
     s->candidates = mem_new_array((size_t)c->vocab, sizeof *s->candidates);
     s->weights = mem_new_array((size_t)c->vocab, sizeof *s->weights);
-    if (!s->mlp || !s->length || !s->seen || !s->masked || !s->candidates || !s->weights || !size_cache(s))
-        return false;
-    for (int l = 0; l < c->layers; l++) s->mlp[l] = &s->model->layer[l].mlp;
-    arena count = {0};
-    if (!take_step(s, &count)) return false;
-    s->block_bytes = count.used;
-    return true;
+    return s->length && s->seen && s->masked && s->candidates && s->weights;
 }
 
 /* Failure leaves what was taken for cadre_session_free. */
@@ -104,22 +114,37 @@ static bool take_blocks(cadre_session *s) {
     return take_step(s, &place);
 }
 
+static cadre_err no_memory(const cadre_session *s, cadre_fail *why) {
+    return cadre_fail_set(why, CADRE_NOMEM, "no memory for a session of %d slots, %d positions, %d rows", s->slots,
+                          s->context, s->max_rows);
+}
+
+cadre_err session_size(const cadre_model *model, const cadre_session_options *options, size_t *cache, size_t *scratch,
+                       cadre_fail *why) {
+    cadre_session s = {.model = (cadre_model *)(uintptr_t)model}; /* only read */
+    cadre_err err = read_options(&s, options, why);
+    if (!err && !size_blocks(&s)) err = no_memory(&s, why);
+    if (!err) *cache = s.cache_bytes, *scratch = cadre_session_bytes(&s) - s.cache_bytes;
+    mem_free(s.mlp);
+    return err;
+}
+
 static cadre_err take_memory(cadre_session *s, cadre_fail *why) {
-    if (!take_lists(s))
-        return cadre_fail_set(why, CADRE_NOMEM, "no memory for a session of %d slots, %d positions, %d rows", s->slots,
-                              s->context, s->max_rows);
-    double need = (double)cadre_session_bytes(s), have = (double)dev_memory_available();
-    if (need > have)
-        return cadre_fail_set(why, CADRE_NOMEM,
-                              "the session does not fit: needs %.1f MB (%d slots of %d positions), have %.1f MB",
-                              need / 1e6, s->slots, s->context, have / 1e6);
-    if (take_blocks(s)) return CADRE_OK;
-    return cadre_fail_set(why, CADRE_NOMEM, "no memory for a session of %.1f MB", need / 1e6);
+    char what[96];
+    if (!size_blocks(s)) return no_memory(s, why);
+    size_t all = cadre_session_bytes(s);
+    cadre_memory need = {
+        .cache = s->cache_bytes, .scratch = all - s->cache_bytes, .total = all, .available = dev_memory_available()};
+    snprintf(what, sizeof what, "a session of %d slots, %d positions", s->slots, s->context);
+    cadre_err err = cadre_memory_check(&need, what, why);
+    if (err) return err;
+    return take_lists(s) && take_blocks(s) ? CADRE_OK : no_memory(s, why);
 }
 
 cadre_err cadre_session_new(cadre_model *model, const cadre_session_options *options, cadre_session **out,
                             cadre_fail *why) {
     if (!model || !out) return cadre_fail_set(why, CADRE_RANGE, "cadre_session_new: an argument is NULL");
+    if (!model->loaded) return cadre_fail_set(why, CADRE_RANGE, "cadre_session_new: the model is not loaded yet");
     cadre_session *s = mem_new(sizeof *s);
     if (!s) return cadre_fail_set(why, CADRE_NOMEM, "no memory for a session");
     s->model = model;
@@ -260,5 +285,5 @@ int cadre_session_context(const cadre_session *s) {
     return s->context;
 }
 size_t cadre_session_bytes(const cadre_session *s) {
-    return s->cache_bytes + s->block_bytes + 2 * s->table_bytes;
+    return s->cache_bytes + s->block_bytes + 2 * s->table_bytes + list_bytes(s);
 }

@@ -56,6 +56,10 @@ static inline char *session_plane(const cadre_session *s, int layer, int slot, i
     return s->cache + (((size_t)layer * (size_t)s->slots + (size_t)slot) * 2 + (size_t)which) * s->plane_bytes;
 }
 
+/* What a session of these options would take. Errors as cadre_session_new. */
+cadre_err session_size(const cadre_model *model, const cadre_session_options *options, size_t *cache, size_t *scratch,
+                       cadre_fail *why);
+
 /* forward.c: the step's rows through the model; every member of the team calls it. */
 void forward_member(void *session, team *t);
 #endif

@@ -113,7 +113,7 @@ cadre_err cadre_moe_new(cadre_device *device, const cadre_moe_desc *desc, const 
     cadre_moe *moe = mem_new(sizeof *moe);
     if (!moe) return cadre_fail_set(why, CADRE_NOMEM, "no memory for a MoE layer");
     moe->device = device;
-    err = moe_layer_init(&moe->layer, device, desc, weights, why);
+    err = moe_layer_init(&moe->layer, device, desc, weights, NULL, why);
     moe_scratch s = {0};
     arena count = {0};
     if (!err && !place(moe, &s, &count))

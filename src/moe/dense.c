@@ -1,39 +1,23 @@
 /* dense.c: a packed matrix and its product by a team. */
 #include "moe/pack.h"
 
-#include <string.h>
-
-typedef struct pack_job {
-    cadre_dtype dtype;
-    int out, in;
-    const cadre_tensor *w, *up;
-    void *dst;
-} pack_job;
-
-static void pack_member(void *ctx, team *t) {
-    const pack_job *j = ctx;
-    int lo, hi;
-    while (team_take(t, op_panels(j->out), 8, &lo, &hi))
-        op_pack(j->dtype, j->out, j->in, *j->w, j->up ? *j->up : (cadre_tensor){0}, lo, hi, j->dst);
-    team_barrier(t);
-}
-
-void moe_pack(cadre_device *device, cadre_dtype dtype, int out, int in, const cadre_tensor *w, const cadre_tensor *up,
-              void *dst) {
-    pack_job job = {dtype, out, in, w, up, dst};
-    pool_run(device->threads, pack_member, &job);
-}
-
-/* A bias of any type as owned fp32. */
-static cadre_err copy_bias(moe_dense *m, cadre_tensor bias, cadre_fail *why) {
-    m->bias = mem_new_array((size_t)m->out, sizeof *m->bias);
-    if (!m->bias) return cadre_fail_set(why, CADRE_NOMEM, "no memory for a bias of %d values", m->out);
-    for (int i = 0; i < m->out; i++) m->bias[i] = op_load(bias.dtype, bias.data, (size_t)i);
-    return CADRE_OK;
+/* The bytes are read to the end of the block: values grow in place, from the first on. */
+cadre_err moe_vector(cadre_tensor v, int n, moe_source *from, float **out, cadre_fail *why) {
+    size_t size = op_dtype_size(v.dtype), count = (size_t)n;
+    float *block = mem_new_array(count, sizeof *block);
+    if (!block) return cadre_fail_set(why, CADRE_NOMEM, "no memory for a vector of %d values", n);
+    char *raw = (char *)block + count * (sizeof *block - size);
+    cadre_err err = moe_source_read(from, v.data, count * size, raw, why);
+    for (size_t i = 0; i < count && !err; i++) block[i] = op_load(v.dtype, raw, i);
+    if (err)
+        mem_free(block);
+    else
+        *out = block;
+    return err;
 }
 
 cadre_err moe_dense_init(moe_dense *m, cadre_device *device, const char *role, cadre_dtype dtype, int out, int in,
-                         cadre_tensor w, cadre_tensor bias, cadre_fail *why) {
+                         cadre_tensor w, cadre_tensor bias, moe_source *from, cadre_fail *why) {
     *m = (moe_dense){.in = in, .out = out, .dtype = dtype};
     plan_key key = {.family = OP_DENSE, .dtype = dtype, .d = in, .f = out, .role = role};
     cadre_err err = plan_make(device, &key, &m->plan, why);
@@ -42,12 +26,10 @@ cadre_err moe_dense_init(moe_dense *m, cadre_device *device, const char *role, c
         return cadre_fail_set(why, CADRE_RANGE, "%s: a matrix of %d x %d is too large", role, out, in);
     m->w = mem_new_huge(m->bytes);
     if (!m->w) return cadre_fail_set(why, CADRE_NOMEM, "%s: no memory for %zu bytes of weights", role, m->bytes);
-    if (bias.data && (err = copy_bias(m, bias, why))) {
-        moe_dense_done(m);
-        return err;
-    }
-    moe_pack(device, dtype, out, in, &w, NULL, m->w);
-    return CADRE_OK;
+    if (bias.data) err = moe_vector(bias, out, from, &m->bias, why);
+    if (!err) err = moe_pack(device, dtype, out, in, &w, NULL, from, m->w, why);
+    if (err) moe_dense_done(m);
+    return err;
 }
 
 void moe_dense_done(moe_dense *m) {

@@ -17,24 +17,28 @@ static cadre_err take_weights(moe_experts *m, const char *role, cadre_fail *why)
     return CADRE_OK;
 }
 
+cadre_err moe_experts_plan(plan *p, cadre_device *device, const char *role, cadre_dtype dtype, int e, int k, int d,
+                           int f, cadre_act act, cadre_fail *why) {
+    plan_key key = {.family = OP_EXPERTS, .dtype = dtype, .d = d, .f = f, .e = e, .k = k, .role = role, .act = act};
+    return plan_make(device, &key, p, why);
+}
+
 cadre_err moe_experts_init(moe_experts *m, cadre_device *device, const char *role, cadre_dtype dtype, int e, int k,
                            int d, int f, cadre_act act, float limit, const cadre_tensor *gate, const cadre_tensor *up,
-                           const cadre_tensor *down, cadre_fail *why) {
+                           const cadre_tensor *down, moe_source *from, cadre_fail *why) {
     *m = (moe_experts){.e = e, .k = k, .d = d, .f = f, .dtype = dtype, .act = act, .limit = limit};
-    plan_key key = {.family = OP_EXPERTS, .dtype = dtype, .d = d, .f = f, .e = e, .k = k, .role = role, .act = act};
-    cadre_err err = plan_make(device, &key, &m->plan, why);
+    cadre_err err = moe_experts_plan(&m->plan, device, role, dtype, e, k, d, f, act, why);
     if (!err) err = take_weights(m, role, why);
-    if (err) {
-        moe_experts_done(m);
-        return err;
-    }
     bool gated = act != CADRE_RELU2;
-    for (int i = 0; i < e; i++) {
-        moe_pack(device, dtype, f, d, gated ? &gate[i] : &up[i], gated ? &up[i] : NULL,
-                 (char *)m->w_up + (size_t)i * m->up_stride);
-        moe_pack(device, dtype, d, f, &down[i], NULL, (char *)m->w_down + (size_t)i * m->down_stride);
+    for (int i = 0; i < e && !err; i++) {
+        err = moe_pack(device, dtype, f, d, gated ? &gate[i] : &up[i], gated ? &up[i] : NULL, from,
+                       (char *)m->w_up + (size_t)i * m->up_stride, why);
+        if (!err)
+            err = moe_pack(device, dtype, d, f, &down[i], NULL, from, (char *)m->w_down + (size_t)i * m->down_stride,
+                           why);
     }
-    return CADRE_OK;
+    if (err) moe_experts_done(m);
+    return err;
 }
 
 void moe_experts_done(moe_experts *m) {

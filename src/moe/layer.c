@@ -3,55 +3,70 @@
 #include "op/align.h"
 
 /* ---- making ---- */
-static cadre_err init_shared(moe_layer *m, cadre_device *device, const cadre_moe_weights *w, cadre_fail *why) {
+static cadre_err init_shared(moe_layer *m, cadre_device *device, const cadre_moe_weights *w, moe_source *from,
+                             cadre_fail *why) {
     const cadre_moe_desc *d = &m->desc;
     m->has_shared = d->shared_f > 0;
     if (!m->has_shared) return CADRE_OK;
     cadre_err err = moe_experts_init(&m->shared, device, "shared expert", d->dtype, 1, 1, d->d, d->shared_f, d->act,
-                                     d->limit, &w->shared_gate, &w->shared_up, &w->shared_down, why);
+                                     d->limit, &w->shared_gate, &w->shared_up, &w->shared_down, from, why);
     m->has_shared_gate = w->shared_expert_gate.data != NULL;
     if (!err && m->has_shared_gate)
         err = moe_dense_init(&m->shared_gate, device, "shared gate", CADRE_F32, 1, d->d, w->shared_expert_gate,
-                             (cadre_tensor){0}, why);
+                             (cadre_tensor){0}, from, why);
     return err;
 }
 
-static cadre_err init_bias(moe_layer *m, cadre_tensor bias, cadre_fail *why) {
-    if (!bias.data) return CADRE_OK;
-    m->bias = mem_new_array((size_t)m->desc.e, sizeof *m->bias);
-    if (!m->bias) return cadre_fail_set(why, CADRE_NOMEM, "no memory for a bias of %d values", m->desc.e);
-    for (int i = 0; i < m->desc.e; i++) m->bias[i] = op_load(bias.dtype, bias.data, (size_t)i);
-    return CADRE_OK;
+static const char *experts_role(bool router) {
+    return router ? "experts" : "mlp";
 }
 
-static cadre_err init_parts(moe_layer *m, cadre_device *device, const cadre_moe_weights *w, cadre_fail *why) {
+static cadre_err init_parts(moe_layer *m, cadre_device *device, const cadre_moe_weights *w, moe_source *from,
+                            cadre_fail *why) {
     const cadre_moe_desc *d = &m->desc;
-    cadre_err err = init_bias(m, w->bias, why);
+    cadre_err err = w->bias.data ? moe_vector(w->bias, d->e, from, &m->bias, why) : CADRE_OK;
     if (!err && w->router.data) {
         m->has_router = true;
-        err = moe_dense_init(&m->router, device, "router", CADRE_F32, d->e, d->d, w->router, (cadre_tensor){0}, why);
+        err = moe_dense_init(&m->router, device, "router", CADRE_F32, d->e, d->d, w->router, (cadre_tensor){0}, from,
+                             why);
     }
     if (!err)
-        err = moe_experts_init(&m->experts, device, m->has_router ? "experts" : "mlp", d->dtype, d->e, d->k, d->d, d->f,
-                               d->act, d->limit, w->gate, w->up, w->down, why);
-    return err ? err : init_shared(m, device, w, why);
+        err = moe_experts_init(&m->experts, device, experts_role(m->has_router), d->dtype, d->e, d->k, d->d, d->f,
+                               d->act, d->limit, w->gate, w->up, w->down, from, why);
+    return err ? err : init_shared(m, device, w, from, why);
 }
 
 cadre_err moe_layer_init(moe_layer *m, cadre_device *device, const cadre_moe_desc *desc,
-                         const cadre_moe_weights *weights, cadre_fail *why) {
+                         const cadre_moe_weights *weights, moe_source *from, cadre_fail *why) {
     *m = (moe_layer){.desc = *desc};
     if (m->desc.scale == 0.0f) m->desc.scale = 1.0f;
-    cadre_err err = init_parts(m, device, weights, why);
+    cadre_err err = init_parts(m, device, weights, from, why);
     if (err) moe_layer_done(m);
     return err;
 }
 
-cadre_err moe_layer_init_mlp(moe_layer *m, cadre_device *device, cadre_dtype dtype, int d, int f, int max_tokens,
-                             cadre_act act, cadre_tensor gate, cadre_tensor up, cadre_tensor down, cadre_fail *why) {
-    cadre_moe_desc desc = {
+cadre_err moe_layer_plan(moe_layer *m, cadre_device *device, const cadre_moe_desc *desc, cadre_fail *why) {
+    const cadre_moe_desc *d = desc;
+    *m = (moe_layer){.desc = *desc};
+    cadre_err err = moe_experts_plan(&m->experts.plan, device, experts_role(d->e > 1), d->dtype, d->e, d->k, d->d, d->f,
+                                     d->act, why);
+    if (!err && d->shared_f)
+        err =
+            moe_experts_plan(&m->shared.plan, device, "shared expert", d->dtype, 1, 1, d->d, d->shared_f, d->act, why);
+    return err;
+}
+
+cadre_moe_desc moe_layer_mlp(cadre_dtype dtype, int d, int f, int max_tokens, cadre_act act) {
+    return (cadre_moe_desc){
         .d = d, .f = f, .e = 1, .k = 1, .max_tokens = max_tokens, .dtype = dtype, .act = act, .scale = 1.0f};
+}
+
+cadre_err moe_layer_init_mlp(moe_layer *m, cadre_device *device, cadre_dtype dtype, int d, int f, int max_tokens,
+                             cadre_act act, cadre_tensor gate, cadre_tensor up, cadre_tensor down, moe_source *from,
+                             cadre_fail *why) {
+    cadre_moe_desc desc = moe_layer_mlp(dtype, d, f, max_tokens, act);
     cadre_moe_weights w = {.gate = &gate, .up = &up, .down = &down};
-    return moe_layer_init(m, device, &desc, &w, why);
+    return moe_layer_init(m, device, &desc, &w, from, why);
 }
 
 void moe_layer_done(moe_layer *m) {

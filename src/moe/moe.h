@@ -10,6 +10,18 @@
 #define CADRE_MOE_H
 #include "plan/plan.h"
 
+/* Where packing reads its tensors' bytes; NULL: they are in memory. `from` lies inside a tensor; several members of a
+ * team read at the same time. Zero it, set read and ctx; one source serves one packing at a time. */
+typedef struct moe_source {
+    cadre_err (*read)(void *ctx, const void *from, size_t n, void *dst, cadre_fail *why);
+    void *ctx;
+    char *buffer; /* of all members, kept between matrices */
+    size_t bytes;
+} moe_source;
+void moe_source_done(moe_source *s); /* the buffer alone is its own */
+/* n values of any type as fp32 that the caller owns. */
+cadre_err moe_vector(cadre_tensor v, int n, moe_source *from, float **out, cadre_fail *why);
+
 /* A packed matrix with its plan: y = x . W^T. Shared with model for projections and the head. */
 typedef struct moe_dense {
     int in, out;
@@ -21,7 +33,7 @@ typedef struct moe_dense {
 } moe_dense;
 /* Packs w [out][in] on the device's team. bias.data NULL: none. */
 cadre_err moe_dense_init(moe_dense *m, cadre_device *device, const char *role, cadre_dtype dtype, int out, int in,
-                         cadre_tensor w, cadre_tensor bias, cadre_fail *why);
+                         cadre_tensor w, cadre_tensor bias, moe_source *from, cadre_fail *why);
 void moe_dense_done(moe_dense *m); /* a zeroed struct is fine */
 /* y [n][ldy] (+)= x [n][ldx] . W^T. x in m->dtype with zero padding up to op_padded. */
 void moe_dense_team(moe_dense *m, team *t, int n, const void *x, size_t ldx, float *y, size_t ldy, bool add);
@@ -38,7 +50,7 @@ typedef struct moe_experts {
 } moe_experts;
 cadre_err moe_experts_init(moe_experts *m, cadre_device *device, const char *role, cadre_dtype dtype, int e, int k,
                            int d, int f, cadre_act act, float limit, const cadre_tensor *gate, const cadre_tensor *up,
-                           const cadre_tensor *down, cadre_fail *why);
+                           const cadre_tensor *down, moe_source *from, cadre_fail *why);
 void moe_experts_done(moe_experts *m);
 
 /* A whole layer. Also the layout behind the public cadre_moe. A dense MLP is e = k = 1 without a router. */
@@ -52,13 +64,18 @@ typedef struct moe_layer {
     moe_dense shared_gate; /* F32, [1][d] */
 } moe_layer;
 cadre_err moe_layer_init(moe_layer *m, cadre_device *device, const cadre_moe_desc *desc,
-                         const cadre_moe_weights *weights, cadre_fail *why);
+                         const cadre_moe_weights *weights, moe_source *from, cadre_fail *why);
+/* What the layer will be, before its weights: its shape and the plans that scratch is sized by. init starts anew. */
+cadre_err moe_layer_plan(moe_layer *m, cadre_device *device, const cadre_moe_desc *desc, cadre_fail *why);
 /* gate, up [f][d], down [d][f]: the plain MLP. */
 cadre_err moe_layer_init_mlp(moe_layer *m, cadre_device *device, cadre_dtype dtype, int d, int f, int max_tokens,
-                             cadre_act act, cadre_tensor gate, cadre_tensor up, cadre_tensor down, cadre_fail *why);
+                             cadre_act act, cadre_tensor gate, cadre_tensor up, cadre_tensor down, moe_source *from,
+                             cadre_fail *why);
+/* Its description. */
+cadre_moe_desc moe_layer_mlp(cadre_dtype dtype, int d, int f, int max_tokens, cadre_act act);
 void moe_layer_done(moe_layer *m);
-size_t moe_layer_weight_bytes(const moe_layer *m);
-size_t moe_layer_fixed_bytes(const moe_layer *m); /* of what every run reads: router and shared gate */
+size_t moe_layer_weight_bytes(const moe_layer *m); /* packed matrices */
+size_t moe_layer_fixed_bytes(const moe_layer *m);  /* of what every run reads: router and shared gate */
 
 /* Scratch for one run at a time, sized for the largest of several layers. Nothing in it outlives a run. Place it with
  * an arena: moe_scratch_take on a counting arena tells the size, on a real one it places. */

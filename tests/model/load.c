@@ -195,6 +195,92 @@ static void types_are_converted_and_said(void **state) {
     check_model(GOLDEN "qwen3_moe_dense_bias", GOLDEN "qwen3_moe_dense_bias", "bf16", "bf16");
 }
 
+static void copy_golden(const char *from);
+
+static size_t packed_bytes(const cadre_model *m) {
+    size_t n = m->embedding_bytes + m->head.bytes;
+    for (int i = 0; i < m->config.layers; i++)
+        n += m->layer[i].qkv.bytes + m->layer[i].o.bytes + moe_layer_weight_bytes(&m->layer[i].mlp);
+    return n;
+}
+
+/* Field report P05: what is planned before anything is packed is what is then taken, part by part. */
+static void plan_is_kept(void **state) {
+    (void)state;
+    static const char *const models[] = {"qwen3_moe_base", "qwen3_moe_bf16",         "qwen3_moe_dense_bias",
+                                         "qwen2_moe_base", "qwen3_moe_sparse2_tied", "qwen3_moe_stacked"};
+    static const char *const types[] = {"auto", "bf16", "q8", "q4"};
+    const cadre_session_options options = {.slots = 3, .context = 50, .max_rows = 7};
+    for (int i = 0; i < 24; i++) {
+        char path[200];
+        cadre_memory weights, all;
+        cadre_model *m = NULL;
+        cadre_session *s = NULL;
+        cadre_fail why;
+        snprintf(path, sizeof path, GOLDEN "%s", models[i / 4]);
+        must(cadre_model_prepare(device, path, &(cadre_model_options){types[i % 4]}, &m, fail_out));
+        must(cadre_memory_plan(m, NULL, &weights, fail_out));
+        must(cadre_memory_plan(m, &options, &all, fail_out));
+        check_refusal(cadre_session_new(m, &options, &s, &why), &why, CADRE_RANGE, TEXTS("is not loaded yet"));
+        assert_null(m->head.w);
+        must(cadre_model_load(m, fail_out));
+        must(cadre_model_load(m, fail_out)); /* a second time does nothing */
+        must(cadre_session_new(m, &options, &s, fail_out));
+        assert_int_equal(weights.total - weights.norms, packed_bytes(m));
+        assert_int_equal(weights.head, m->head.bytes);
+        assert_int_equal(weights.embedding, m->embedding_bytes);
+        assert_int_equal(all.cache + all.scratch, cadre_session_bytes(s));
+        assert_int_equal(all.total, weights.total + all.cache + all.scratch);
+        assert_true((weights.shared > 0) == (m->config.moe.shared_f > 0) && weights.norms > 0 &&
+                    all.available > all.total);
+        cadre_session_free(s);
+        cadre_model_close(m);
+    }
+    printf("field P05 ok\n");
+}
+
+/* Each part is named in the refusal, which comes before anything is packed; switch fit=0 only warns. */
+static void what_does_not_fit(void **state) {
+    (void)state;
+    cadre_model *m = NULL;
+    cadre_fail why;
+    cadre_memory all;
+    set_switch("memory=1");
+    must(cadre_model_prepare(device, GOLDEN "qwen2_moe_base", NULL, &m, fail_out));
+    must(cadre_memory_plan(m, &(cadre_session_options){.context = 256, .slots = 64}, &all, fail_out));
+    check_refusal(cadre_memory_check(&all, "it", &why), &why, CADRE_NOMEM,
+                  TEXTS("it: does not fit: needs ", "embedding ", "head ", "attention ", "experts ", "shared ",
+                        "router ", "norms ", "cache ", "scratch ", ", have 1.0 MB"));
+    set_switch("fit=0");
+    assert_int_equal(cadre_memory_check(&all, "it", &why), CADRE_OK);
+    assert_true(hears("it: needs ") && hears("have 1.0 MB: it will be swapped"));
+    set_switch("fit=1");
+    set_switch("memory=0");
+    cadre_model_close(m);
+}
+
+/* A file that shrinks after its header was checked is one line, no signal: at each part of the walk. */
+static void shrinking_files(void **state) {
+    (void)state;
+    char path[1024];
+    size_t len;
+    copy_golden("qwen2_moe_base");
+    char *data = folder_read(dir, "model.safetensors", &len);
+    folder_path(path, dir, "model.safetensors");
+    for (int i = 0; i < 20; i++) {
+        cadre_model *m = NULL;
+        cadre_fail why;
+        size_t left = 8 + 8000 + (len - 8 - 8000) / 20 * (size_t)i; /* the header has 7 kB */
+        folder_write(dir, "model.safetensors", data, len);
+        must(cadre_model_prepare(device, dir, NULL, &m, fail_out));
+        assert_int_equal(truncate(path, (off_t)left), 0);
+        check_refusal(cadre_model_load(m, &why), &why, CADRE_IO, TEXTS(path, "it shrank while it was read"));
+        check_refusal(cadre_model_load(m, &why), &why, CADRE_RANGE, TEXTS("it has failed before"));
+        cadre_model_close(m);
+    }
+    free(data);
+}
+
 static void info_tells_sizes(void **state) {
     (void)state;
     cadre_model_info info;
@@ -214,6 +300,7 @@ static void info_tells_sizes(void **state) {
     /* In panels of 16 outputs: embedding, head, then per layer qkv, o, router, experts (f 20 takes two panels). */
     size_t layer = 128 * 48 + 48 * 64 + 16 * 48 + 8 * (2 * 32 * 48 + 48 * 20);
     assert_int_equal(info.weight_bytes, 4 * (2 * 96 * 48 + 2 * layer));
+    assert_int_equal(info.weight_bytes, packed_bytes(m));
     assert_true(cadre_model_is_end(m, 2));
     assert_false(cadre_model_is_end(m, 1));
     cadre_model_close(m);
@@ -544,6 +631,9 @@ int main(void) {
         cmocka_unit_test(golden_models_are_packed),
         cmocka_unit_test_setup_teardown(types_are_converted_and_said, make, drop),
         cmocka_unit_test_setup_teardown(info_tells_sizes, make, drop),
+        cmocka_unit_test_setup_teardown(plan_is_kept, make, drop),
+        cmocka_unit_test_setup_teardown(what_does_not_fit, make, drop),
+        cmocka_unit_test_setup_teardown(shrinking_files, make, drop),
         cmocka_unit_test_setup_teardown(no_tokenizer_means_ids_only, make, drop),
         cmocka_unit_test_setup_teardown(text_goes_in_and_out, make, drop),
         cmocka_unit_test_setup_teardown(tokenizer_may_be_larger, make, drop),
