@@ -19,11 +19,17 @@ static gemm_key key_of(const lint_subject *s, int m) {
                       .gated = true};
 }
 
+/* SGLang has another default for devices with less on-chip memory than this. */
+enum { SGLANG_SMALL = 128 * 1024 };
+
 static const gemm_policy *default_of(const lint_subject *s) {
     if (s->l->options.against) return s->l->options.against;
     if (s->system == FOREIGN_VLLM && s->platform == GEMM_CUDA) return gemm_policy_find("vllm");
     if (s->system == FOREIGN_VLLM && s->platform >= 0) return gemm_policy_of((gemm_platform)s->platform);
-    return s->platform == GEMM_MUSA ? gemm_policy_of(GEMM_MUSA) : gemm_policy_find(foreign_names[s->system]);
+    if (s->platform == GEMM_MUSA) return gemm_policy_of(GEMM_MUSA);
+    size_t smem = lint_device_smem(s->t->name.device, NULL);
+    bool small = s->system == FOREIGN_SGLANG && s->platform == GEMM_CUDA && smem && smem < SGLANG_SMALL;
+    return gemm_policy_find(small ? "sglang-small" : foreign_names[s->system]);
 }
 
 /* Weight-only types have a default that depends on k, and a down table falls back to its base, not to a default. */
@@ -59,7 +65,8 @@ typedef struct succession {
     const char *older, *newer;
     bool targeted;
 } succession;
-static const succession successions[] = {{"vllm-13cb3e44", "vllm", false}, {"vllm", "vllm-musa-242", true}};
+static const succession successions[] = {
+    {"vllm-0.27", "vllm", false}, {"vllm-13cb3e44", "vllm", false}, {"vllm", "vllm-musa-242", true}};
 
 /* Is a field of the row neither what the older nor what the newer default says, where these two differ? */
 static bool misses_change(const gemm_config *row, const gemm_config *older, const gemm_config *newer) {
@@ -79,7 +86,8 @@ static bool check_newer(lint_subject *s, const foreign_row *row, const gemm_poli
             continue;
         gemm_text(&newer, now, sizeof now);
         if (gemm_equal(&row->config, &older))
-            snprintf(text, sizeof text, "is the default of %s; %s has %s here", x->older, x->newer, now);
+            snprintf(text, sizeof text, "is what %s had for a default; %s (%s) has %s here", x->older, x->newer,
+                     policy->version, now);
         else if (x->targeted && misses_change(&row->config, &older, &newer))
             snprintf(text, sizeof text, "%s was measured to be better with %s here, and the row has no newer evidence",
                      x->newer, now);

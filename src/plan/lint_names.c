@@ -78,11 +78,6 @@ static bool same_but_blanks(const char *a, const char *b) {
     return true;
 }
 
-/* Types that vLLM's look-up never writes, though its tuner once did. */
-static bool is_vllm_type(gemm_dtype dtype) {
-    return dtype != GEMM_INT8_W8A8;
-}
-
 /* Edits that make b of a. */
 static int edits(const char *a, const char *b) {
     enum { MOST = 256 };
@@ -125,9 +120,6 @@ static void check_written_name(lint_subject *s) {
     bool has = foreign_name_print(s->system, n, wanted, sizeof wanted);
     if (!has && s->system == FOREIGN_VLLM)
         lint_tell(s, "dead-file", NULL, "vLLM's look-up knows neither _down nor per_channel_quant; SGLang's does");
-    if (has && s->system == FOREIGN_VLLM && !is_vllm_type(n->dtype))
-        lint_tell(s, "dead-file", NULL,
-                  "vLLM's look-up writes no dtype=int8_w8a8: such a layer asks for the file without a dtype");
     if (!has || !strcmp(wanted, s->name)) return;
     if (s->system == FOREIGN_TORCHADA && same_but_blanks(wanted, s->name)) return;
     nearest_name(s, wanted, near, sizeof near);

@@ -88,7 +88,7 @@ static void shadows(void **state) {
     check(S5000, "{" ROW(16, 32, 64, 64, 16, 8, 2) ",\n" ODD(512) "}");
     has("row-shadows-newer-default", "16", 1, "vllm-musa-242");
     check(S5000, "{" ROW(16, 16, 64, 128, 1, 4, 4) ",\n" ODD(512) "}"); /* vLLM's default before */
-    has("row-shadows-newer-default", "16", 1, "is the default of vllm;");
+    has("row-shadows-newer-default", "16", 1, "is what vllm had for a default; vllm-musa-242 (pull request 242)");
     check(S5000, "{" ROW(16, 32, 64, 64, 16, 8, 1) ",\n" ROW(49, 32, 64, 64, 16, 8, 2) "}");
     lacks("row-shadows-newer-default"); /* 16 has what was changed, and nothing was changed at 49 */
     check(H200, "{" ROW(16, 16, 64, 128, 1, 4, 1) ",\n" ODD(512) "}");
