@@ -1,5 +1,6 @@
 /* doctor.c: `cadre doctor`: what this machine is, what runs on it and why, what is missing, and proofs on request. */
 #include "commands.h"
+#include "doctor_cuda.h"
 #include "measure.h"
 #include "op/kernel.h"
 #include "open.h"
@@ -47,11 +48,12 @@ typedef struct doctor {
     bool measured;
     uint64_t memory;
     char huge[64]; /* the kernel's word for huge pages */
+    doctor_cuda cuda;
     char isa_why[96], demo[OPEN_PATH_MAX];
     bool has_demo;
     proof proofs[PROOFS];
     int proof_count, failed;
-    char missing[MISSING][160];
+    char missing[MISSING][256];
     int missing_count;
 } doctor;
 
@@ -93,6 +95,8 @@ static void look(doctor *d) {
     look_at_huge_pages(d);
     look_at_isa(d);
     if (!d->has_demo) miss(d, "the demo model: run from the source tree, or make install");
+    doctor_cuda_look(&d->cuda, !d->o->quick);
+    if (doctor_cuda_missing(&d->cuda)) miss(d, doctor_cuda_missing(&d->cuda));
 }
 
 static cadre_err measure(doctor *d, cadre_fail *why) {
@@ -173,6 +177,14 @@ static void put_switches(json_out *o) {
         json_put_int(o, "low", def.low);
         json_put_int(o, "high", def.high);
         json_put_text(o, "what", def.what);
+        json_close(o, '}');
+    }
+    for (int i = 0; i < SWITCH_TEXT_COUNT; i++) {
+        json_open(o, NULL, '{');
+        json_put_text(o, "name", switch_text_defs[i].name);
+        json_put_text(o, "value", switch_text((switch_text_id)i));
+        json_put_null(o, "default"), json_put_null(o, "low"), json_put_null(o, "high");
+        json_put_text(o, "what", switch_text_defs[i].what);
         json_close(o, '}');
     }
     json_close(o, ']');
@@ -258,6 +270,7 @@ static int report_json(const doctor *d, int status) {
         json_put_text_n(&o, NULL, id, strcspn(id, " "));
     json_close(&o, ']');
     put_ceilings(&o, d);
+    doctor_cuda_put(&d->cuda, &o);
     json_put_text(&o, "demo_model", d->has_demo ? d->demo : NULL);
     json_open(&o, "missing", '[');
     for (int i = 0; i < d->missing_count; i++) json_put_text(&o, NULL, d->missing[i]);
@@ -320,6 +333,13 @@ static void say_switches(void) {
         table_cell(&t, "%ld..%ld", def.low, def.high);
         table_cell(&t, "%s", def.what);
     }
+    for (int i = 0; i < SWITCH_TEXT_COUNT; i++) {
+        table_cell(&t, "%s", switch_text_defs[i].name);
+        table_cell(&t, "%s", switch_text((switch_text_id)i));
+        table_cell(&t, "%s", "");
+        table_cell(&t, "text");
+        table_cell(&t, "%s", switch_text_defs[i].what);
+    }
     table_print(&t, say_stream(), 2);
 }
 
@@ -340,6 +360,7 @@ static void say_report(const doctor *d) {
     char switches[512];
     say_machine(d);
     say_ceilings(d);
+    doctor_cuda_say(&d->cuda);
     say_pair("demo model", "%s", d->has_demo ? d->demo : "not found");
     if (!d->has_demo) say_places();
     say_pair("switches", "%s", open_switches(switches));

@@ -63,7 +63,7 @@ static void doctor(void **state) {
     json_doc *doc = command_json(&r);
     const json *v = json_root(doc);
     command_has(v, "schema version compiler device cpu features isa isa_why threads caches memory_available numerics "
-                   "ceilings demo_model missing proofs switches all_switches");
+                   "ceilings cuda demo_model missing proofs switches all_switches");
     assert_int_equal(json_get(v, "ceilings")->kind, JSON_NULL);
     assert_int_equal(json_get(v, "proofs")->kind, JSON_NULL);
     assert_true(json_get(v, "threads")->integer >= 1);

@@ -1,0 +1,80 @@
+/* doctor_cuda: what the doctor says about GPUs, with the stand-in of tests/dev/fake for driver and compiler. */
+#include "command.h"
+
+static char fake[300];
+
+static int start(void **state) {
+    const char *build = getenv("CADRE_BUILD");
+    snprintf(fake, sizeof fake, "%s/fake/libfake.so", build ? build : "build");
+    return command_setup(state);
+}
+
+static void says(ran r, const char *text) {
+    assert_int_equal(r.status, 0);
+    if (!strstr(r.out, text)) fail_msg("'%s' is not in\n%s", text, r.out);
+    command_free(&r);
+}
+
+/* A machine without a GPU lacks nothing. */
+static void missing(void **state) {
+    (void)state;
+    ran r = command("doctor --quick --set cuda=/no/libcuda.so.1 --json");
+    assert_int_equal(r.status, 0);
+    json_doc *doc = command_json(&r);
+    const json *cuda = json_get(json_root(doc), "cuda");
+    command_has(cuda, "driver driver_text devices devices_text nvrtc nvrtc_text cache gpu error");
+    assert_int_equal(json_get(cuda, "driver")->kind, JSON_NULL);
+    assert_int_equal(json_get(cuda, "gpu")->kind, JSON_NULL);
+    for (const json *s = json_get(json_root(doc), "missing")->child; s; s = s->next)
+        assert_null(strstr(s->text, "NVRTC"));
+    json_free(doc);
+    command_free(&r);
+    says(
+        command("doctor --quick --set cuda=/no/libcuda.so.1"),
+        "cuda driver    no CUDA driver: /no/libcuda.so.1: cannot open shared object file: No such file or directory\n");
+    says(command("doctor --quick --set cuda=libm.so.6"), "it lacks cuInit");
+    says(command("doctor --quick --set cuda=%s --set nvrtc=/no/nvrtc.so", fake),
+         "missing        no NVRTC, the compiler of GPU kernels: /no/nvrtc.so: cannot open shared object file");
+}
+
+static void there(void **state) {
+    (void)state;
+    ran r = command("doctor --json --set cuda=%s --set nvrtc=%s --set cache=%s/kernels", fake, fake, scratch);
+    assert_int_equal(r.status, 0);
+    json_doc *doc = command_json(&r);
+    const json *cuda = json_get(json_root(doc), "cuda"), *gpu = json_get(cuda, "gpu");
+    assert_true(json_is(json_get(cuda, "driver"), "13.0"));
+    assert_true(json_is(json_get(cuda, "nvrtc"), "13.0"));
+    assert_int_equal(json_get(cuda, "devices")->integer, 2);
+    assert_true(json_is(json_get(cuda, "devices_text"), "Fake One, Fake Two"));
+    command_has(gpu, "name arch multiprocessors l2 memory memory_free shared_per_block read_gbps launch_us graph_us "
+                     "replay_us");
+    assert_true(json_is(json_get(gpu, "arch"), "sm_90a"));
+    assert_true(json_get(gpu, "read_gbps")->number > 134 && json_get(gpu, "read_gbps")->number < 135);
+    assert_int_equal(json_get(cuda, "error")->kind, JSON_NULL);
+    assert_non_null(strstr(r.out, "/kernels"));
+    json_free(doc);
+    command_free(&r);
+}
+
+/* The cache's folder comes from the environment, the switch goes before it. */
+static void folders(void **state) {
+    (void)state;
+    char rest[700];
+    snprintf(rest, sizeof rest, "doctor --quick --set cuda=%s --set nvrtc=%s", fake, fake);
+    says(command_after("XDG_CACHE_HOME=/x/y", "%s", rest), "kernel cache   /x/y/cadre\n");
+    says(command_after("XDG_CACHE_HOME=x/y HOME=/h", "%s", rest), "kernel cache   /h/.cache/cadre\n");
+    says(command_after("XDG_CACHE_HOME= HOME=/h", "%s", rest), "kernel cache   /h/.cache/cadre\n");
+    says(command_after("XDG_CACHE_HOME=/x/y", "%s --set cache=/z", rest), "kernel cache   /z\n");
+    says(command_after("XDG_CACHE_HOME=/x/y CADRE_SET=cache=off", "%s", rest), "kernel cache   off: ");
+    says(command_after("env -u XDG_CACHE_HOME -u HOME", "%s", rest), "kernel cache   no folder is named: ");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(missing),
+        cmocka_unit_test(there),
+        cmocka_unit_test(folders),
+    };
+    return cmocka_run_group_tests(tests, start, command_teardown);
+}
