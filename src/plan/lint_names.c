@@ -191,6 +191,10 @@ void lint_hear_name(lint_subject *s, const char *unknown, const char *text) {
     if (!strcmp(unknown, "dtype=fp8_w8a16")) return; /* vLLM writes that one */
     bool nameless = strstr(s->name, "device_name=,") != NULL;
     s->foreign = *unknown && strncmp(unknown, "dtype=", 6);
+    char other[200];
+    snprintf(other, sizeof other, "this look-up does not know the field %s", unknown);
     lint_add(s->l, s->foreign ? "foreign-name" : "dead-file", nameless ? (int)LINT_NOTE : -1, s->path, 0, unknown, "%s",
-             nameless ? "the name holds no device: only drivers that report none ask for it" : text);
+             nameless     ? "the name holds no device: only drivers that report none ask for it"
+             : s->foreign ? other
+                          : text);
 }
