@@ -34,6 +34,13 @@ cadre_err library_open(const char *path, const char *const *names, void **handle
     return not_opened(first, why);
 }
 
+void library_preload(const char *beside, const char *name) {
+    char path[LIBRARY_PATH + 64];
+    const char *slash = strrchr(beside, '/');
+    int n = slash ? snprintf(path, sizeof path, "%.*s/%s", (int)(slash - beside), beside, name) : -1;
+    if (n > 0 && n < (int)sizeof path) dlopen(path, RTLD_NOW | RTLD_LOCAL); /* stays open; no harm if it fails */
+}
+
 cadre_err library_bind(void *handle, const char *const *symbols, int count, library_fn **table, cadre_fail *why) {
     for (int i = 0; i < count; i++) {
         void *p = dlsym(handle, symbols[i]);

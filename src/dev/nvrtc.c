@@ -47,6 +47,13 @@ static cadre_err load(const char *path, nvrtc *rtc, cadre_fail *why) {
     return CADRE_OK;
 }
 
+/* NVRTC opens its built-in functions by name alone, which the loader finds only on its own paths. */
+static void open_builtins(const nvrtc *rtc) {
+    char name[64];
+    snprintf(name, sizeof name, "libnvrtc-builtins.so.%d.%d", rtc->version / 1000, rtc->version / 10 % 100);
+    library_preload(rtc->path, name);
+}
+
 static cadre_err open_locked(const char *asked, const nvrtc **out, cadre_fail *why) {
     for (int i = 0; i < known_count; i++)
         if (!strcmp(known[i].asked, asked)) {
@@ -57,6 +64,7 @@ static cadre_err open_locked(const char *asked, const nvrtc **out, cadre_fail *w
     nvrtc *rtc = &known[known_count].rtc;
     cadre_err err = load(asked, rtc, why);
     if (err) return err;
+    open_builtins(rtc);
     snprintf(known[known_count++].asked, sizeof known[0].asked, "%s", asked);
     *out = rtc;
     return CADRE_OK;
