@@ -87,10 +87,11 @@ static bool read_block(span value, foreign_name *name) {
     return number(a, &name->block_n) && number(b, &name->block_k);
 }
 
+/* A device that ends in _down would make its base table a down table. */
 static bool is_device(span value) {
     for (size_t i = 0; i < value.len; i++)
-        if ((unsigned char)value.p[i] <= ' ' || value.p[i] == '/') return false;
-    return value.len > 0;
+        if ((unsigned char)value.p[i] <= ' ' || value.p[i] == '/' || value.p[i] == '=') return false;
+    return value.len > 0 && !cut_suffix(&value, "_down");
 }
 
 static cadre_err read_field(reader *r, field f, span part, span value) {

@@ -139,6 +139,8 @@ static void not_a_name(void **state) {
         {"E=1,E=1,N=2,device_name=X.json", "expected each field once"},
         {"E=1,N=2,device_name=.json", "name part 'device_name='"},
         {"E=1,N=2,device_name=MTT S5000.json", "underscores"},
+        {"E=1,N=2,device_name=X=Y.json", "underscores"},
+        {"E=1,N=2,device_name=X_down,dtype=fp8_w8a8.json", "underscores"},
         {"E=1,,N=2,device_name=X.json", "name part ''"},
         {"E=1,N=2,device_name=X,=1.json", "name part '=1'"},
         {"E=1,N=2,device_name=X,block_shape=[128].json", "[128,128]"},
