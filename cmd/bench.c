@@ -104,8 +104,8 @@ static void pool_gaps(const job *j, pass *p) {
     for (int i = 0; i < j->count; i++)
         for (int k = 1; k < j->requests[i].count; k++)
             gaps[n++] = (double)(j->requests[i].at_ns[k] - j->requests[i].at_ns[k - 1]) / 1e6;
-    p->itl_median = measure_median(gaps, n);
-    p->itl_p99 = measure_quantile(gaps, n, 0.99);
+    p->itl_median = stat_median(gaps, n);
+    p->itl_p99 = stat_quantile(gaps, n, 0.99);
     mem_free(gaps);
 }
 

@@ -77,6 +77,32 @@ typedef struct bench {
 
 /* ---- measuring ---- */
 
+/* What ran, in the words of a table's row: recipes make rows from it. */
+static void put_plan(json_out *o, const bench *b, int m) {
+    const plan_row *p = plan_row_for(&b->plan, m);
+    char klass[48];
+    plan_device_class(b->device, klass, sizeof klass);
+    json_open(o, "plan", '{');
+    json_put_text(o, "op", op_families[OP_EXPERTS].name);
+    json_put_text(o, "kernel", b->plan.kernel->name);
+    json_put_text(o, "code", op_kernel_source(b->plan.kernel));
+    json_put_text(o, "dtype", op_dtype_name(b->shape.desc.dtype));
+    json_put_int(o, "d", b->shape.desc.d);
+    json_put_int(o, "f", b->shape.desc.f);
+    json_put_int(o, "e", b->shape.desc.e);
+    json_put_int(o, "k", b->shape.desc.k);
+    json_put_text(o, "act", op_act_name(b->shape.desc.act));
+    json_put_int(o, "threads", cadre_device_threads(b->device));
+    json_put_text(o, "cpu", b->device->cpu);
+    json_put_text(o, "class", klass);
+    json_put_text(o, "source", p->source);
+    json_open(o, "config", '{');
+    for (int i = 0; i < op_families[OP_EXPERTS].count; i++)
+        json_put_int(o, op_families[OP_EXPERTS].knobs[i].name, p->knobs.v[i]);
+    json_close(o, '}');
+    json_close(o, '}');
+}
+
 static cadre_err keep_sample(const bench *b, const row *r, int visit, int order, int steps, const double gbps[2],
                              cadre_fail *why) {
     json_out o = {0};
@@ -87,6 +113,7 @@ static cadre_err keep_sample(const bench *b, const row *r, int visit, int order,
     shape_put(&o, &b->shape);
     json_put_text(&o, "routing", b->routing.text);
     json_put_int(&o, "m", r->plan.m);
+    put_plan(&o, b, r->plan.m);
     json_put_int(&o, "layers", b->layers.count);
     json_put_int(&o, "steps", steps);
     json_put_real(&o, "us", r->us[visit]);
@@ -135,7 +162,7 @@ static cadre_err time_steps(bench *b, const row *r, double *us, int *steps, cadr
         step[n++] = (double)took / 1e3 / b->layers.count;
     }
     *steps = n;
-    *us = measure_median(step, n);
+    *us = stat_median(step, n);
     return err;
 }
 
@@ -178,11 +205,11 @@ static figures figures_of(const bench *b, const row *r) {
     const plan_row *p = plan_row_for(&b->plan, r->plan.m);
     figures f = {.touched = touched_of(&r->plan), .source = p->source};
     f.bytes = row_bytes(b, f.touched);
-    f.us = measure_median(r->us, n);
-    measure_interval(r->us, n, f.interval);
-    f.floor = measure_median(r->floor, n);
-    f.ratio = measure_median(r->ratio, n);
-    f.bandwidth = measure_median(r->probe, n);
+    f.us = stat_median(r->us, n);
+    stat_interval(r->us, n, f.interval);
+    f.floor = stat_median(r->floor, n);
+    f.ratio = stat_median(r->ratio, n);
+    f.bandwidth = stat_median(r->probe, n);
     f.gbps = f.bytes / f.us / 1e3;
     op_knobs_text(OP_EXPERTS, &p->knobs, f.config, sizeof f.config);
     return f;

@@ -13,7 +13,7 @@ static double over_passes(const bench *b, size_t at, int request) {
         double x = request < 0 ? *(const double *)p : (*(double *const *)p)[request];
         if (!isnan(x)) v[n++] = x;
     }
-    return measure_median(v, n);
+    return stat_median(v, n);
 }
 #define FIGURE(b, member)     over_passes(b, offsetof(pass, member), -1)
 #define REQUEST(b, member, i) over_passes(b, offsetof(pass, member), i)
@@ -26,7 +26,7 @@ static double over_requests(const bench *b, size_t at) {
         double x = over_passes(b, at, i);
         if (!isnan(x)) v[n++] = x;
     }
-    if (v) median = measure_median(v, n);
+    if (v) median = stat_median(v, n);
     mem_free(v);
     return median;
 }

@@ -1,15 +1,7 @@
-/* measure.h: medians and intervals of repeated measurements; probes of the memory beside them. */
+/* measure.h: probes of the memory beside a measurement, and the id of a run. */
 #ifndef CMD_MEASURE_H
 #define CMD_MEASURE_H
 #include "dev/dev.h"
-
-/* Both sort v. Median of n >= 1 values (mean of the middle two); NaN for n == 0. */
-double measure_median(double *v, int n);
-/* The q-th quantile, nearest rank. */
-double measure_quantile(double *v, int n, double q);
-/* 95 % interval of the median by order statistics: the narrowest pair of ranks (r, n+1-r) that covers the median with
- * at least 95 % whatever the distribution; NaNs under 6 values. */
-void measure_interval(double *v, int n, double interval[2]);
 
 /* Bytes to read for a memory's bandwidth: 1 GiB, or 16 last-level caches if that's more; at most a quarter of what is
  * free. Four caches are too few: under a hypervisor the real cache is larger than the one that is told, and 128 MiB was

@@ -1,5 +1,5 @@
-/* base.h: what every room may use: errors, memory, files, threads, clocks, random numbers, JSON, UTF-8, mathematics.
- * Neighbours include this header alone; the others in this folder are its chapters. */
+/* base.h: what every room may use: errors, memory, files, threads, clocks, random numbers, JSON, UTF-8, mathematics,
+ * statistics. Neighbours include this header alone; the others in this folder are its chapters. */
 #ifndef CADRE_BASE_H
 #define CADRE_BASE_H
 #include "cadre.h"
@@ -17,6 +17,7 @@
 #include "pool.h"
 #include "rand.h"
 #include "sha.h"
+#include "stat.h"
 #include "switch.h"
 #include "utf8.h"
 #endif

@@ -124,6 +124,12 @@ int op_argmax(const float *v, int n) {
 static const char *const dtype_names[] = {
     [CADRE_F32] = "f32", [CADRE_BF16] = "bf16", [CADRE_F16] = "f16", [CADRE_Q8] = "q8", [CADRE_Q4] = "q4"};
 
+const char *op_act_name(cadre_act a) {
+    static const char *const names[] = {
+        [CADRE_SWIGLU] = "swiglu", [CADRE_SWIGLU_CLAMP] = "swiglu-clamp", [CADRE_RELU2] = "relu2"};
+    return names[a];
+}
+
 const char *op_dtype_name(cadre_dtype t) {
     return dtype_names[t];
 }

@@ -65,6 +65,7 @@ void op_pack(cadre_dtype t, int out, int in, cadre_tensor w, cadre_tensor up, in
 float op_load(cadre_dtype t, const void *data, size_t index);
 /* "f32", "bf16", "f16", "q8", "q4", by cadre_dtype; and back: -1 if there is none. */
 const char *op_dtype_name(cadre_dtype t);
+const char *op_act_name(cadre_act a); /* "swiglu", "swiglu-clamp", "relu2" */
 int op_dtype_find(const char *name);
 /* out[i] = v[i] in a plain type (F32 or BF16), rounded once. */
 void op_round(cadre_dtype t, const float *v, size_t n, void *out);

@@ -265,11 +265,10 @@ static table_choice choose(const table_set *set, const asked *a, int n) {
 
 table_choice tables_choose(const table_set *set, const cadre_device *device, const plan_key *key,
                            const op_kernel *kernel, int n) {
-    static const char *const acts[] = {
-        [CADRE_SWIGLU] = "swiglu", [CADRE_SWIGLU_CLAMP] = "swiglu-clamp", [CADRE_RELU2] = "relu2"};
     if (!set) return (table_choice){.next = INT_MAX};
-    asked a = {
-        key, kernel, device->cpu, key->family == OP_EXPERTS ? acts[key->act] : "-", "", pool_threads(device->threads)};
+    asked a = {key,         kernel,
+               device->cpu, key->family == OP_EXPERTS ? op_act_name(key->act) : "-",
+               "",          pool_threads(device->threads)};
     plan_device_class(device, a.klass, sizeof a.klass);
     return choose(set, &a, n);
 }

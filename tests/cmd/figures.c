@@ -1,4 +1,4 @@
-/* figures: the arithmetic of the benches against known answers: order statistics, TTFT and TPOT, shapes, routings,
+/* figures: the arithmetic of the benches against known answers: TTFT and TPOT, shapes, routings,
  * number lists. The files of cmd/ under test are compiled in. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,34 +13,6 @@
 #include "../../cmd/routing.c"
 #include "../../cmd/say.c"
 #include "../../cmd/shape.c"
-
-static void medians(void **state) {
-    (void)state;
-    double odd[] = {5, 1, 9}, even[] = {4, 1, 3, 2};
-    assert_true(measure_median(odd, 3) == 5 && measure_median(even, 4) == 2.5);
-    assert_true(isnan(measure_median(odd, 0)));
-    double v[200];
-    for (int i = 0; i < 200; i++) v[i] = 200 - i;
-    assert_true(measure_quantile(v, 200, 0.99) == 198 && measure_quantile(v, 200, 1) == 200);
-}
-
-/* Ranks of the 95 % interval of a median, from tables of the binomial distribution. */
-static void intervals(void **state) {
-    (void)state;
-    static const struct {
-        int n, rank;
-    } known[] = {{6, 1}, {8, 1}, {9, 2}, {11, 2}, {12, 3}, {15, 4}, {20, 6}, {25, 8}, {30, 10}, {50, 18}};
-    double v[50], interval[2];
-    for (int i = 0; i < 10; i++) {
-        for (int k = 0; k < known[i].n; k++) v[k] = known[i].n - k;
-        measure_interval(v, known[i].n, interval);
-        if (interval[0] != known[i].rank || interval[1] != known[i].n + 1 - known[i].rank)
-            fail_msg("n = %d: ranks %g..%g, expected %d..%d", known[i].n, interval[0], interval[1], known[i].rank,
-                     known[i].n + 1 - known[i].rank);
-    }
-    measure_interval(v, 5, interval);
-    assert_true(isnan(interval[0]) && isnan(interval[1]));
-}
 
 /* Sent at 0, first token after 1.5 s, last after 7.5 s, 1001 tokens: 1500 ms and 6.0 ms. */
 static void serve_metrics(void **state) {
@@ -141,9 +113,8 @@ static void sizes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(medians), cmocka_unit_test(intervals), cmocka_unit_test(serve_metrics),
-        cmocka_unit_test(hashes),  cmocka_unit_test(numbers),   cmocka_unit_test(shapes),
-        cmocka_unit_test(draws),   cmocka_unit_test(sizes),
+        cmocka_unit_test(serve_metrics), cmocka_unit_test(hashes), cmocka_unit_test(numbers),
+        cmocka_unit_test(shapes),        cmocka_unit_test(draws),  cmocka_unit_test(sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
