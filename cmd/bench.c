@@ -70,6 +70,8 @@ static void put_sample(json_out *o, const bench *b, const gen_result *g, int vis
     json_put_real(o, "gbps_before", gbps[0]);
     json_put_real(o, "gbps_after", gbps[1]);
     json_put_real(o, "allocs_per_step", gen_allocs_per_step(g));
+    json_put_int(o, "minor_faults", (int64_t)g->minor_faults);
+    json_put_int(o, "major_faults", (int64_t)g->major_faults);
     json_open(o, "requests", '[');
     for (int i = 0; i < b->job.count; i++) {
         const gen_request *r = &b->job.requests[i];
@@ -118,6 +120,8 @@ static void keep_pass(const bench *b, const gen_result *g, const double gbps[2],
     p->rate = job_rate(g);
     p->out_rate = g->tokens ? (double)g->tokens * 1e9 / (double)g->wall_ns : NAN;
     p->allocations = gen_allocs_per_step(g);
+    p->minor_faults = (double)g->minor_faults;
+    p->major_faults = (double)g->major_faults;
     p->step_ms = per_step(g, (double)g->decode_ns / 1e6);
     p->step_bytes = per_step(g, (double)g->decode_bytes);
     p->gbps = (gbps[0] + gbps[1]) / 2;
@@ -178,8 +182,12 @@ static cadre_err make_probe(bench *b, cadre_fail *why) {
 
 static cadre_err measure(bench *b, cadre_fail *why) {
     const bench_opts *o = b->o;
-    job_options options = {
-        .most = o->gen_len, .batch = o->batch, .context = o->context, .chunk = o->chunk, .times = true};
+    job_options options = {.name = b->m->dir,
+                           .most = o->gen_len,
+                           .batch = o->batch,
+                           .context = o->context,
+                           .chunk = o->chunk,
+                           .times = true};
     b->ignore_ends = o->ignore_eos || !o->prompts;
     b->sampling = (cadre_sampling){(float)o->temperature, o->top_k, (float)o->top_p, o->seed};
     measure_run_id(b->run);
@@ -206,7 +214,7 @@ static void done(bench *b) {
 /* The folder of random weights is only needed while the model is opened. */
 static cadre_err open_for(const bench_opts *o, opened *m, cadre_fail *why) {
     char dir[OPEN_PATH_MAX];
-    if (!o->random) return open_both(&o->common, o->model, o->weights, m, why);
+    if (!o->random) return open_prepared(&o->common, o->model, o->weights, m, why);
     if (o->model || o->prompts)
         return cadre_fail_set(why, CADRE_RANGE, "--random-weights goes without -m and --prompts: it has no tokenizer");
     cadre_err err = random_model_write(o->random, o->seed, dir, why);

@@ -18,6 +18,7 @@ typedef struct bench_opts {
 typedef struct pass {
     double *ttft, *tpot; /* [requests], NaN: not measured */
     double wall_ms, rate, out_rate, allocations;
+    double minor_faults, major_faults; /* page faults: served from memory, from the disk */
     double itl_median, itl_p99;
     double step_ms, step_bytes;      /* of a decode step, means of the pass */
     double gbps, floor_ms, of_floor; /* read bandwidth around the pass, bytes over it, that over step_ms */

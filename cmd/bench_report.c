@@ -47,6 +47,8 @@ static void put_summary(json_out *o, const bench *b) {
     json_put_real(o, "tokens_per_s", FIGURE(b, rate));
     json_put_real(o, "output_tokens_per_s", FIGURE(b, out_rate));
     json_put_real(o, "allocs_per_step", FIGURE(b, allocations));
+    json_put_real(o, "minor_faults", FIGURE(b, minor_faults));
+    json_put_real(o, "major_faults", FIGURE(b, major_faults));
     json_put_real(o, "step_ms", FIGURE(b, step_ms));
     json_put_real(o, "step_bytes", FIGURE(b, step_bytes));
     json_put_real(o, "bandwidth_gbps", FIGURE(b, gbps));
@@ -84,6 +86,7 @@ static int report_json(const bench *b, int status) {
     say_json_open(&o, "bench");
     put_requests(&o, b);
     put_summary(&o, b);
+    open_put_memory(&o, &b->job.memory);
     json_put_text(&o, "samples", b->o->out);
     json_put_text(&o, "run", b->run);
     json_put_null(&o, "profile");
@@ -143,6 +146,9 @@ static void say_summary(const bench *b) {
                  say_bytes(FIGURE(b, step_bytes), bytes), FIGURE(b, of_floor), number(FIGURE(b, gbps), " GB/s", y));
     say_pair("throughput", "%s tokens/s, prefill included", number(FIGURE(b, out_rate), "", x));
     say_pair("allocations", "%s per step", number(FIGURE(b, allocations), "", x));
+    say_pair("page faults", "%s a pass, and %s from the disk", number(FIGURE(b, minor_faults), "", x),
+             number(FIGURE(b, major_faults), "", y));
+    open_say_memory(&b->job.memory);
     say_pair("sha256", "%s", b->passes[0].sha);
     say_pair("samples", "%s (run %s)", b->o->out, b->run);
 }

@@ -53,6 +53,7 @@ int main(int argc, char **argv) {
         version();
         break;
     case OPTS_ASK_RUN:
+        say_interrupts(command->name);
         status = command->run();
         break;
     case OPTS_ASK_DONE:

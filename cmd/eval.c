@@ -117,7 +117,9 @@ static cadre_err score_window(const reader *r, const opened *m, cadre_session *s
 static cadre_err score_text(const reader *r, const opened *m, score *s, cadre_fail *why) {
     cadre_session *session;
     cadre_session_options options = {.context = r->window, .max_rows = r->o->chunk, .max_logits = r->o->chunk};
-    cadre_err err = cadre_session_new(m->model, &options, &session, why);
+    cadre_memory memory;
+    cadre_err err = open_load(m->model, m->dir, &options, &memory, why);
+    if (!err) err = cadre_session_new(m->model, &options, &session, why);
     if (err) return err;
     size_t scored = 1, window = (size_t)r->window, stride = (size_t)r->stride;
     uint64_t start = clock_ns();
@@ -157,7 +159,7 @@ static cadre_err size_windows(reader *r, const opened *m, cadre_fail *why) {
 static cadre_err eval_type(reader *r, const char *weights, const char *text, size_t len, score *s, opened *m,
                            cadre_fail *why) {
     int32_t *ids = NULL;
-    cadre_err err = open_both(&r->o->common, r->o->model, weights, m, why);
+    cadre_err err = open_prepared(&r->o->common, r->o->model, weights, m, why);
     if (err) return err;
     err = prompts_encode(m->model, text, len, true, &ids, &r->count, why);
     r->ids = ids;

@@ -133,9 +133,14 @@ cadre_err generate(const cadre_model *model, cadre_session *session, gen_request
     l.chunks = mem_new_array((size_t)count, sizeof *l.chunks);
     l.owner = mem_new_array((size_t)count, sizeof *l.owner);
     cadre_err err = l.chunks && l.owner ? CADRE_OK : cadre_fail_set(why, CADRE_NOMEM, "out of memory for a batch");
+    uint64_t minor, major;
+    mem_faults(&minor, &major);
     l.start = clock_ns();
     if (!err) err = walk(&l, why);
     result->wall_ns = clock_ns() - l.start;
+    mem_faults(&result->minor_faults, &result->major_faults);
+    result->minor_faults -= minor;
+    result->major_faults -= major;
     result->counted_steps = result->steps > 1 ? result->steps - 1 : 0;
     mem_free(l.chunks);
     mem_free(l.owner);

@@ -45,9 +45,10 @@ typedef struct gen_result {
     uint64_t wall_ns, decode_ns;
     int64_t tokens, decode_tokens; /* generated; in decode steps */
     int64_t prompt_tokens;
-    uint64_t decode_bytes; /* that decode steps had to read */
-    int counted_steps;     /* steps after the first of each call */
-    uint64_t allocations;  /* in those */
+    uint64_t decode_bytes;               /* that decode steps had to read */
+    int counted_steps;                   /* steps after the first of each call */
+    uint64_t allocations;                /* in those */
+    uint64_t minor_faults, major_faults; /* page faults of all steps: served from memory, from the disk */
 } gen_result;
 
 double gen_allocs_per_step(const gen_result *r); /* NaN without counted steps */

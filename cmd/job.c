@@ -1,5 +1,6 @@
 /* job.c: storage and grouping around generate(). */
 #include "job.h"
+#include "open.h"
 #include <math.h>
 
 static int smaller(int a, int b) {
@@ -40,7 +41,8 @@ static cadre_err make_session(job *j, const prompts *p, const job_options *o, ca
     int context = o->context ? o->context : want < info.max_context ? (int)want : info.max_context;
     j->chunk = all < o->chunk ? (int)all : o->chunk;
     cadre_session_options s = {.slots = j->batch, .context = context, .max_rows = gen_rows(j->batch, j->chunk)};
-    return cadre_session_new(j->model, &s, &j->session, why);
+    cadre_err err = open_load(j->model, o->name, &s, &j->memory, why);
+    return err ? err : cadre_session_new(j->model, &s, &j->session, why);
 }
 
 cadre_err job_init(job *j, cadre_model *model, const prompts *p, const job_options *options, cadre_fail *why) {
@@ -76,6 +78,8 @@ static void add_up(gen_result *total, const gen_result *r) {
     total->prompt_tokens += r->prompt_tokens;
     total->counted_steps += r->counted_steps;
     total->allocations += r->allocations;
+    total->minor_faults += r->minor_faults;
+    total->major_faults += r->major_faults;
 }
 
 static cadre_err run_group(job *j, int first, int n, gen_options *options, gen_result *total, cadre_fail *why) {

@@ -5,11 +5,12 @@
 #include "prompts.h"
 
 typedef struct job_options {
-    int most;    /* tokens to generate per prompt */
-    int batch;   /* sequences side by side */
-    int context; /* 0: enough for the longest prompt and its tokens, at most the model's own */
-    int chunk;   /* most prompt tokens in one step */
-    bool times;  /* keep when each token came */
+    const char *name; /* of the model, for a refusal */
+    int most;         /* tokens to generate per prompt */
+    int batch;        /* sequences side by side */
+    int context;      /* 0: enough for the longest prompt and its tokens, at most the model's own */
+    int chunk;        /* most prompt tokens in one step */
+    bool times;       /* keep when each token came */
 } job_options;
 
 typedef struct job {
@@ -17,8 +18,10 @@ typedef struct job {
     cadre_session *session;
     gen_request *requests; /* [count], in the order of the prompts; sequence = index */
     int count, batch, chunk;
+    cadre_memory memory; /* planned */
 } job;
 
+/* Packs the model's weights if that is still to be done, and if they fit beside the session. */
 cadre_err job_init(job *j, cadre_model *model, const prompts *p, const job_options *options, cadre_fail *why);
 void job_done(job *j);
 /* `done` (may be NULL) is told when requests first..first+n-1 have ended. The request number that gen_options'

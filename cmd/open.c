@@ -66,10 +66,25 @@ cadre_err open_model(cadre_device *device, const char *dir, const char *weights,
     cadre_err err = file_canonical(dir, full, sizeof full, why);
     if (err) return err;
     if (!file_is_dir(dir)) return cadre_fail_set(why, CADRE_IO, "%.300s: expected a model folder, found a file", dir);
-    return cadre_model_open(device, dir, &(cadre_model_options){weights}, out, why);
+    return cadre_model_prepare(device, dir, &(cadre_model_options){weights}, out, why);
 }
 
 cadre_err open_both(const opts_common *o, const char *dir, const char *weights, opened *out, cadre_fail *why) {
+    cadre_err err = open_prepared(o, dir, weights, out, why);
+    if (err) return err;
+    err = cadre_model_load(out->model, why);
+    if (err) open_close(out);
+    return err;
+}
+
+cadre_err open_load(cadre_model *model, const char *name, const cadre_session_options *session, cadre_memory *memory,
+                    cadre_fail *why) {
+    cadre_err err = cadre_memory_plan(model, session, memory, why);
+    if (!err) err = cadre_memory_check(memory, name, why);
+    return err ? err : cadre_model_load(model, why);
+}
+
+cadre_err open_prepared(const opts_common *o, const char *dir, const char *weights, opened *out, cadre_fail *why) {
     *out = (opened){0};
     if (dir)
         snprintf(out->dir, sizeof out->dir, "%s", dir);
@@ -124,6 +139,40 @@ void open_put_switches(json_out *o) {
     json_open(o, "switches", '[');
     for (int i = 0; (s = cadre_switch(i)); i++) json_put_text(o, NULL, s);
     json_close(o, ']');
+}
+
+void open_put_memory(json_out *o, const cadre_memory *plan) {
+    const char *name;
+    size_t bytes;
+    mem_use use;
+    mem_usage(&use);
+    json_open(o, "memory", '{');
+    json_open(o, "plan", '{');
+    for (int i = 0; (name = cadre_memory_part(plan, i, &bytes)); i++) json_put_int(o, name, (int64_t)bytes);
+    json_put_int(o, "total", (int64_t)plan->total);
+    json_put_int(o, "available", (int64_t)plan->available);
+    json_close(o, '}');
+    json_put_int(o, "mapped", (int64_t)use.mapped);
+    json_put_int(o, "resident", (int64_t)use.resident);
+    json_put_int(o, "own", (int64_t)use.own);
+    json_put_int(o, "peak", (int64_t)use.peak);
+    json_close(o, '}');
+}
+
+void open_say_memory(const cadre_memory *plan) {
+    char a[24], b[24], c[24], d[24], list[400] = "";
+    const char *name;
+    size_t bytes, n = 0;
+    mem_use use;
+    mem_usage(&use);
+    for (int i = 0; (name = cadre_memory_part(plan, i, &bytes)) && n < sizeof list; i++)
+        if (bytes)
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s%s %s", n ? ", " : "", name,
+                                  say_bytes((double)bytes, a));
+    say_pair("memory", "%s planned of %s: %s", say_bytes((double)plan->total, a), say_bytes((double)plan->available, b),
+             list);
+    say_pair("in use", "%s resident, %s of it its own, %s at most, %s mapped", say_bytes((double)use.resident, a),
+             say_bytes((double)use.own, b), say_bytes((double)use.peak, c), say_bytes((double)use.mapped, d));
 }
 
 enum { RECEIPTS = 256 };

@@ -17,7 +17,7 @@ const char *open_demo_place(int i, char path[OPEN_PATH_MAX]);
 void open_find_tables(void);
 
 cadre_err open_device(const opts_common *o, cadre_device **out, cadre_fail *why);
-/* dir NULL: the demo model. */
+/* Checked and ready for text, but no weight is packed yet (cadre_model_prepare). */
 cadre_err open_model(cadre_device *device, const char *dir, const char *weights, cadre_model **out, cadre_fail *why);
 
 /* A device and a model, both or none. */
@@ -27,7 +27,12 @@ typedef struct opened {
     cadre_model_info info;
     char dir[OPEN_PATH_MAX];
 } opened;
+/* dir NULL: the demo model. `both` packs the weights, `prepared` leaves that to open_load. */
 cadre_err open_both(const opts_common *o, const char *dir, const char *weights, opened *out, cadre_fail *why);
+cadre_err open_prepared(const opts_common *o, const char *dir, const char *weights, opened *out, cadre_fail *why);
+/* Packs the weights, if they fit together with a session of these options; *memory: the plan. name: for the refusal. */
+cadre_err open_load(cadre_model *model, const char *name, const cadre_session_options *session, cadre_memory *memory,
+                    cadre_fail *why);
 void open_close(opened *o);
 
 /* `sampling`, `switches`, `receipts` of a result. */
@@ -35,6 +40,9 @@ void open_put_sampling(json_out *o, const cadre_sampling *s);
 void open_put_switches(json_out *o);
 void open_put_receipts(json_out *o, const cadre_model *model);
 void open_say_receipts(const cadre_model *model);
+/* `memory`: the plan by part, and what the process uses now; for people two lines, "memory" and "in use". */
+void open_put_memory(json_out *o, const cadre_memory *plan);
+void open_say_memory(const cadre_memory *plan);
 const char *open_switches(char text[512]); /* "isa=1 pin=0", "none" */
 
 /* What was run, on what, when: the manifest of raw samples, one object. numerics NULL: none. */

@@ -20,10 +20,11 @@ static void on_signal(int number) {
 }
 
 static void hold_signals(bool hold) {
-    struct sigaction action = {.sa_handler = hold ? on_signal : SIG_DFL};
+    static struct sigaction before[2];
+    struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, hold ? &action : &before[0], hold ? &before[0] : NULL);
+    sigaction(SIGTERM, hold ? &action : &before[1], hold ? &before[1] : NULL);
 }
 
 /* ---- tensors ---- */

@@ -167,7 +167,8 @@ static int run_prompts(const run_opts *o, const opened *m, const prompts *p, cad
     job j;
     gen_result result;
     talk t = {.o = o, .m = m};
-    job_options options = {.most = o->tokens, .batch = o->batch, .context = o->context, .chunk = o->chunk};
+    job_options options = {
+        .name = m->dir, .most = o->tokens, .batch = o->batch, .context = o->context, .chunk = o->chunk};
     if (job_init(&j, m->model, p, &options, why)) return say_failed(why);
     run_catch_interrupt();
     int status = run_job(&t, &j, &result, why) ? say_failed(why) : run_report(o, m, &j, &result);
@@ -198,7 +199,7 @@ static int run(void) {
     int status;
     if (!opts_read(&run_command, &o, &status)) return status;
     say_to_stderr(true); /* stdout is for the text */
-    if (check(&o, &why) || read_text(&o, &why) || open_both(&o.common, o.model, o.weights, &m, &why)) {
+    if (check(&o, &why) || read_text(&o, &why) || open_prepared(&o.common, o.model, o.weights, &m, &why)) {
         mem_free(o.text);
         return say_failed(&why);
     }

@@ -143,7 +143,9 @@ int run_chat(const run_opts *o, const opened *m, cadre_fail *why) {
     chat c = {.o = o, .m = m};
     cadre_session_options s = {
         .slots = 1, .context = o->context ? o->context : most, .max_rows = gen_rows(1, o->chunk)};
-    cadre_err err = cadre_session_new(m->model, &s, &c.session, why);
+    cadre_memory memory;
+    cadre_err err = open_load(m->model, m->dir, &s, &memory, why);
+    if (!err) err = cadre_session_new(m->model, &s, &c.session, why);
     if (!err) err = cadre_text_new(m->model, &c.text, why);
     if (!err && !(c.ids = mem_new_array((size_t)o->tokens + 1, sizeof *c.ids)))
         err = cadre_fail_set(why, CADRE_NOMEM, "out of memory for a reply");

@@ -1,4 +1,5 @@
 /* run_report.c: the figures of a run, for people and for programs. */
+#include "dev/dev.h"
 #include "run.h"
 #include <math.h>
 
@@ -69,6 +70,7 @@ static int report_json(const run_opts *o, const opened *m, const job *j, const g
     for (int i = 0; i < j->count; i++) put_request(&out, m->model, &j->requests[i], i);
     json_close(&out, ']');
     open_put_sampling(&out, &sampling);
+    open_put_memory(&out, &j->memory);
     json_put_text(&out, "model", m->dir);
     json_put_text(&out, "weights", m->info.weights);
     json_put_text(&out, "device", cadre_device_name(m->device));
@@ -137,13 +139,16 @@ static void say_many(const job *j, const gen_result *g) {
 
 static void say_stats(const run_opts *o, const opened *m, const job *j, const gen_result *g) {
     const cadre_model_info *i = &m->info;
-    char bytes[24], switches[512];
+    char bytes[24], switches[512], threads[200];
     double allocations = gen_allocs_per_step(g);
     cadre_sampling sampling = run_sampling(o, m->model);
     say_pair("model", "%s", m->dir);
     say_pair("", "%s, %d layers, %d experts, %d per token, %s, %s", i->arch, i->layers, i->e, i->k, i->weights,
              say_bytes((double)i->weight_bytes, bytes));
     say_pair("device", "%s", cadre_device_name(m->device));
+    cpus_explain(&m->device->cpus, cadre_device_threads(m->device), threads, sizeof threads);
+    say_pair("threads", "%s", threads);
+    open_say_memory(&j->memory);
     say_pair("numerics", "%s", i->numerics);
     say_pair("switches", "%s", open_switches(switches));
     say_sampling(&sampling);

@@ -1,6 +1,7 @@
 /* say.c: streams, notes, progress and tables. */
 #include "say.h"
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -106,16 +107,17 @@ int say_end(int status) {
 
 /* ---- progress ---- */
 
+static char doing[128]; /* what say_progress said last */
+
 void say_progress(const char *format, ...) {
     static int terminal = -1;
-    char line[128];
     if (terminal < 0) terminal = isatty(STDERR_FILENO);
-    if (!terminal) return;
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    vsnprintf(doing, sizeof doing, format, args);
     va_end(args);
-    fprintf(stderr, "\r\033[K%s", line);
+    if (!terminal) return;
+    fprintf(stderr, "\r\033[K%s", doing);
     fflush(stderr);
     drawn = true;
 }
@@ -123,6 +125,37 @@ void say_progress(const char *format, ...) {
 void say_progress_end(void) {
     if (drawn) fputs("\r\033[K", stderr);
     drawn = false;
+    doing[0] = 0;
+}
+
+/* ---- Ctrl-C ---- */
+
+static const char *interrupted;
+
+/* Only what a signal handler may call. Half a new text of `doing` does no harm. */
+static void put_raw(const char *text) {
+    for (size_t n = strnlen(text, sizeof doing); n;) {
+        ssize_t put = write(STDERR_FILENO, text, n);
+        if (put <= 0) return;
+        text += put;
+        n -= (size_t)put;
+    }
+}
+
+static void on_interrupt(int number) {
+    put_raw(drawn ? "\r\033[Kcadre: " : "cadre: ");
+    put_raw(interrupted);
+    put_raw(": interrupted");
+    if (*doing) put_raw(" ("), put_raw(doing), put_raw(")");
+    put_raw("\n");
+    raise(number); /* the default action is back, and the signal comes when this ends */
+}
+
+void say_interrupts(const char *name) {
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
+    interrupted = name;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
 }
 
 /* ---- tables ---- */

@@ -27,6 +27,10 @@ int say_json(json_out *o, int status);
 /* stdout is flushed and checked; returns `status`, or 2 with a line when it could not be written. */
 int say_end(int status);
 
+/* From now on Ctrl-C says "cadre: NAME: interrupted (what say_progress said last)" before it ends the process, by the
+ * signal, as it would have without. A command that catches it itself does so later. */
+void say_interrupts(const char *name);
+
 /* A line on stderr that is drawn over, only when stderr is a terminal. */
 void say_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_progress_end(void);

@@ -29,8 +29,8 @@ cadre_err job_init(job *j PLAYED, cadre_model *m PLAYED, const prompts *p PLAYED
     return CADRE_OK;
 }
 void job_done(job *j PLAYED) {}
-cadre_err open_both(const opts_common *o PLAYED, const char *dir PLAYED, const char *weights PLAYED, opened *m PLAYED,
-                    cadre_fail *why PLAYED) {
+cadre_err open_prepared(const opts_common *o PLAYED, const char *dir PLAYED, const char *weights PLAYED,
+                        opened *m PLAYED, cadre_fail *why PLAYED) {
     return CADRE_OK;
 }
 void open_close(opened *m PLAYED) {}
