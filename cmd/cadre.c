@@ -5,9 +5,8 @@
 #include "open.h"
 
 static const opts_command *const commands[] = {
-    &run_command,  &bench_command,        &bench_moe_command,  &bench_invariance_command,
-    &eval_command, &plan_explain_command, &table_lint_command, &doctor_command,
-    NULL,
+    &run_command,          &bench_command,      &bench_moe_command,  &bench_invariance_command, &eval_command,
+    &plan_explain_command, &plan_check_command, &table_lint_command, &doctor_command,           NULL,
 };
 
 static void overview(void) {

@@ -187,7 +187,7 @@ static const opts_def *of_name(const opts_command *c, const char *name, size_t l
 }
 
 static void help_line(const opts_def *d) {
-    char left[64];
+    char left[96];
     int n = 0;
     if (d->letter) n = snprintf(left, sizeof left, "-%c, ", d->letter);
     snprintf(left + n, sizeof left - (size_t)n, "%s%s%s", d->name, d->arg ? " " : "", d->arg ? d->arg : "");

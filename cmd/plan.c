@@ -1,23 +1,31 @@
-/* plan.c: `cadre plan explain`: which kernel and which settings run for a shape and m tokens, and why. */
-#include "plan/plan.h"
+/* plan.c: `cadre plan explain` and `plan check` for cadre's own plans: which kernel and which settings run for a shape
+ * and m tokens, from where, and what would run without. */
+#include "plan.h"
 #include "commands.h"
 #include "open.h"
-#include "shape.h"
 #include <string.h>
-
-typedef struct plan_opts {
-    opts_common common;
-    const char *shape, *list, *op, *platform;
-} plan_opts;
 
 #define O(letter, name, kind, arg, member, low, high, what) \
     OPTS_ROW(plan_opts, letter, name, kind, arg, member, low, high, what)
 static const opts_def defs[] = {
     O(0, "--shape", OPTS_TEXT, "NAME", shape, 0, 0,
       "demo, qwen3-30b-a3b, nemotron-3-nano, deepseek-v2-lite, olmoe-1b-7b or E=..,d=..,f=..,k=.. (default demo)"),
-    O(0, "--m", OPTS_TEXT, "LIST", list, 0, 0, "tokens per step: numbers and lo..hi (default 1,2,4,8,16,32)"),
+    O(0, "--m", OPTS_TEXT, "LIST", list, 0, 0,
+      "tokens per step: numbers and lo..hi (default 1,2,4,8,16,32; plan check: 1..4096)"),
     O(0, "--op", OPTS_WORD, "experts|router", op, 0, 0, "which product of the layer (default experts)"),
-    {0, "--platform", OPTS_WORD, "cpu", offsetof(plan_opts, platform), 0, 0, "whose policy", "cuda|rocm|musa|corex"},
+    O(0, "--platform", OPTS_WORD, "cpu|cuda|rocm|musa|corex", platform, 0, 0,
+      "whose defaults; all but cpu are those of other systems (default cpu)"),
+    O(0, "--table", OPTS_TEXT, "FILE|DIR", table, 0, 0, "a table, or the folder to look for one as the system does"),
+    O(0, "--rule", OPTS_WORD, "vllm|sglang|torchada|native", rule, 0, 0, "whose look-up (default vllm)"),
+    O(0, "--policy", OPTS_TEXT, "NAME[@V]", policy, 0, 0, "the default to use (default: the platform's of today)"),
+    O(0, "--device-name", OPTS_TEXT, "NAME", device_name, 0, 0, "the device to look for (\"NVIDIA H200\")"),
+    O(0, "--device-smem", OPTS_INT, "BYTES", smem, 1024, 1 << 30,
+      "on-chip memory of a block (default: by device name)"),
+    O(0, "--triton", OPTS_TEXT, "VERSION", triton, 0, 0, "the running version, for folders by version"),
+    O(0, "--dtype", OPTS_WORD, "bf16|fp16|float32|fp8_w8a8|int8_w8a8|int8_w8a16|int4_w4a16", dtype, 0, 0,
+      "types as tables name them (default: the shape's)"),
+    O(0, "--block-shape", OPTS_TEXT, "BN,BK", block, 0, 0, "block of weights that shares a scale"),
+    O(0, "--tp", OPTS_INT, "N", tp, 1, 1024, "tensor-parallel size: tables are keyed by f / N (default 1)"),
     OPTS_EVERYWHERE(plan_opts),
 };
 #undef O
@@ -27,38 +35,18 @@ static const char *const examples[] = {
     "the settings for one to eight tokens",
     "cadre plan explain --m 32 --set experts.rows=8",
     "an override, and what it shadows",
-    "cadre plan explain --shape E=64,d=1024,f=512,k=4 --m 1,16 --json",
-    "a shape of your own, for a script",
+    "cadre plan explain --shape nemotron-3-nano --platform musa --table FILE --rule torchada --m 1,7,49",
+    "a table of another system, its ties, its reach, and what it shadows",
     NULL,
 };
-
-enum { LIST_MOST = 4096 };
 
 typedef struct explained {
     const plan_opts *o;
     shape shape;
-    plan plan, policy; /* policy: without overrides */
-    int m[LIST_MOST], count;
+    plan plan;
+    int m[PLAN_LIST_MOST], count;
     char key[160], device[160];
 } explained;
-
-/* The plan without the overrides of its family, to tell what they shadow. */
-static cadre_err plan_policy(const cadre_device *device, const plan_key *key, plan *p, cadre_fail *why) {
-    int saved[OP_KNOBS_MAX];
-    const op_family_def *family = &op_families[key->family];
-    char text[96];
-    for (int i = 0; i < family->count; i++) {
-        saved[i] = plan_override(key->family, i);
-        snprintf(text, sizeof text, "%s.%s=0", family->name, family->knobs[i].name);
-        cadre_set(text, NULL);
-    }
-    cadre_err err = plan_make(device, key, p, why);
-    for (int i = 0; i < family->count; i++) {
-        snprintf(text, sizeof text, "%s.%s=%d", family->name, family->knobs[i].name, saved[i]);
-        cadre_set(text, NULL);
-    }
-    return err;
-}
 
 static cadre_err make_plans(explained *x, const cadre_device *device, cadre_fail *why) {
     const cadre_moe_desc *d = &x->shape.desc;
@@ -67,7 +55,6 @@ static cadre_err make_plans(explained *x, const cadre_device *device, cadre_fail
     const plan_key *key = !strcmp(x->o->op, "router") ? &router : &experts;
     cadre_receipt receipt;
     cadre_err err = plan_make(device, key, &x->plan, why);
-    if (!err) err = plan_policy(device, key, &x->policy, why);
     if (err) return err;
     plan_receipts(&x->plan, &receipt, 1);
     snprintf(x->key, sizeof x->key, "%s %s", receipt.op, receipt.shape);
@@ -83,9 +70,13 @@ static line line_of(const explained *x, int m) {
     line l = {.row = plan_row_for(&x->plan, m)};
     op_family family = x->plan.key.family;
     op_knobs_text(family, &l.row->knobs, l.config, sizeof l.config);
-    if (!strcmp(l.row->source, "override"))
-        op_knobs_text(family, &plan_row_for(&x->policy, m)->knobs, l.shadows, sizeof l.shadows);
+    if (l.row->shadowed) op_knobs_text(family, &l.row->shadows, l.shadows, sizeof l.shadows);
     return l;
+}
+
+/* A row of a table runs, and not the policy or an override. */
+static bool is_table(const plan_row *row) {
+    return strcmp(row->source, "override") != 0 && strcmp(row->source, "policy") != 0;
 }
 
 static void put_config(json_out *o, const explained *x, const plan_row *row) {
@@ -95,27 +86,44 @@ static void put_config(json_out *o, const explained *x, const plan_row *row) {
     json_close(o, '}');
 }
 
+static void put_row(json_out *o, const explained *x, const line *l) {
+    const plan_row *row = l->row;
+    json_put_text(o, "source", row->source);
+    json_put_text(o, "file", row->file ? file_short(row->file) : NULL);
+    if (row->line)
+        json_put_int(o, "line", row->line);
+    else
+        json_put_null(o, "line");
+    json_put_text(o, "key", x->key);
+    if (is_table(row))
+        json_put_int(o, "distance", row->distance);
+    else
+        json_put_null(o, "distance");
+    json_put_text(o, "sha256", row->sha256);
+    put_config(o, x, row);
+    json_put_text(o, "shadows", *l->shadows ? l->shadows : NULL);
+    json_put_text(o, "evidence", is_table(row) ? row->rule : NULL);
+    json_put_text(o, "why", row->rule);
+    json_put_text(o, "kernel", x->plan.kernel->name);
+    json_put_text(o, "numerics", op_numerics(x->plan.key.dtype));
+}
+
+static void put_head(json_out *o, const explained *x, const char *command) {
+    say_json_open(o, command);
+    shape_put(o, &x->shape);
+    json_put_text(o, "platform", x->o->platform);
+    json_put_text(o, "device", x->device);
+}
+
 static int report_json(const explained *x) {
     json_out o = {0};
-    say_json_open(&o, "plan explain");
-    shape_put(&o, &x->shape);
-    json_put_text(&o, "platform", x->o->platform);
-    json_put_text(&o, "device", x->device);
+    put_head(&o, x, "plan explain");
     json_open(&o, "rows", '[');
     for (int i = 0; i < x->count; i++) {
         line l = line_of(x, x->m[i]);
         json_open(&o, NULL, '{');
         json_put_int(&o, "m", x->m[i]);
-        json_put_text(&o, "source", l.row->source);
-        json_put_null(&o, "file");
-        json_put_null(&o, "line");
-        json_put_text(&o, "key", x->key);
-        json_put_null(&o, "distance");
-        put_config(&o, x, l.row);
-        json_put_text(&o, "shadows", *l.shadows ? l.shadows : NULL);
-        json_put_text(&o, "why", l.row->rule);
-        json_put_text(&o, "kernel", x->plan.kernel->name);
-        json_put_text(&o, "numerics", op_numerics(x->plan.key.dtype));
+        put_row(&o, x, &l);
         json_close(&o, '}');
     }
     json_close(&o, ']');
@@ -124,53 +132,148 @@ static int report_json(const explained *x) {
     return say_json(&o, EXIT_FINE);
 }
 
+static void say_head(const explained *x) {
+    shape_say(&x->shape);
+    say_pair("device", "%s", x->device);
+    say_pair("kernel", "%s, numerics %s", x->plan.kernel->name, op_numerics(x->plan.key.dtype));
+}
+
+static void table_head(table *t, const char *first, bool shadows) {
+    table_open(t, shadows ? "rllll" : "rlll");
+    table_cell(t, "%s", first);
+    for (const char *h = "config\0source\0why\0"; *h; h += strlen(h) + 1) table_cell(t, "%s", h);
+    if (shadows) table_cell(t, "shadows");
+}
+
+static void table_row(table *t, const line *l, bool shadows) {
+    table_cell(t, "%s", l->config);
+    if (l->row->line)
+        table_cell(t, "%s %s:%d", l->row->source, file_short(l->row->file), l->row->line);
+    else
+        table_cell(t, "%s", l->row->source);
+    table_cell(t, "%s", l->row->rule);
+    if (shadows) table_cell(t, "%s", *l->shadows ? l->shadows : "-");
+}
+
 static void say_report(const explained *x) {
     table t;
     bool shadows = false;
     for (int i = 0; i < x->count; i++) shadows |= *line_of(x, x->m[i]).shadows != 0;
-    shape_say(&x->shape);
-    say_pair("device", "%s", x->device);
-    say_pair("kernel", "%s, numerics %s", x->plan.kernel->name, op_numerics(x->plan.key.dtype));
-    table_open(&t, shadows ? "rllll" : "rlll");
-    for (const char *h = "m\0config\0source\0why\0"; *h; h += strlen(h) + 1) table_cell(&t, "%s", h);
-    if (shadows) table_cell(&t, "shadows");
+    say_head(x);
+    table_head(&t, "m", shadows);
     for (int i = 0; i < x->count; i++) {
         line l = line_of(x, x->m[i]);
         table_cell(&t, "%d", x->m[i]);
-        table_cell(&t, "%s", l.config);
-        table_cell(&t, "%s", l.row->source);
-        table_cell(&t, "%s", l.row->rule);
-        if (shadows) table_cell(&t, "%s", *l.shadows ? l.shadows : "-");
+        table_row(&t, &l, shadows);
     }
     table_print(&t, say_stream(), 2);
 }
 
+/* ---- check: the plan's rows are the ranges ---- */
+
+cadre_err plan_range(const char *list, int *lo, int *hi, cadre_fail *why) {
+    const char *dots = strstr(list, "..");
+    char first[32];
+    snprintf(first, sizeof first, "%.*s", (int)(dots ? dots - list : 31), list);
+    cadre_err err = opts_int("--m", first, 1, PLAN_M_MOST, lo, why);
+    *hi = *lo;
+    if (!err && dots) err = opts_int("--m", dots + 2, 1, PLAN_M_MOST, hi, why);
+    if (!err && *hi < *lo) err = cadre_fail_set(why, CADRE_RANGE, "--m is %.60s, which runs backwards", list);
+    return err;
+}
+
+static int report_ranges(const explained *x, int lo, int hi) {
+    json_out o = {0};
+    table t;
+    bool shadows = false;
+    for (int i = 0; i < x->plan.count; i++) shadows |= x->plan.rows[i].shadowed;
+    say_head(x);
+    put_head(&o, x, "plan check");
+    json_open(&o, "ranges", '[');
+    table_head(&t, "m", shadows);
+    for (int i = 0; i < x->plan.count; i++) {
+        int from = x->plan.rows[i].n_lo, to = x->plan.rows[i].n_hi;
+        from = from < lo ? lo : from, to = to > hi ? hi : to;
+        if (from > to) continue;
+        line l = line_of(x, from);
+        table_cell(&t, from == to ? "%d" : "%d..%d", from, to);
+        table_row(&t, &l, shadows);
+        json_open(&o, NULL, '{');
+        json_put_int(&o, "m_lo", from);
+        json_put_int(&o, "m_hi", to);
+        put_row(&o, x, &l);
+        json_close(&o, '}');
+    }
+    table_print(&t, say_stream(), 2);
+    json_close(&o, ']');
+    open_put_switches(&o);
+    json_close(&o, '}');
+    if (x->o->common.json) return say_json(&o, EXIT_FINE);
+    json_out_free(&o);
+    return EXIT_FINE;
+}
+
+/* A native table of one's own: its folder is looked at in place of the user's. */
+static cadre_err use_table(const char *path, cadre_fail *why) {
+    char set[4200];
+    const char *slash = strrchr(path, '/');
+    if (file_is_dir(path))
+        snprintf(set, sizeof set, "tables_dir=%s", path);
+    else
+        snprintf(set, sizeof set, "tables_dir=%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    if (!file_exists(path)) return cadre_fail_set(why, CADRE_IO, "%.300s: there is no such table", path);
+    return cadre_set(set, why);
+}
+
 static int explain(explained *x, cadre_fail *why) {
     cadre_device *device;
-    if (shape_read(x->o->shape, &x->shape, why) ||
-        opts_numbers("--m", x->o->list, 1, 1 << 24, x->m, LIST_MOST, &x->count, why) ||
+    int lo = 1, hi = 1;
+    if (shape_read(x->o->shape, &x->shape, why) || (x->o->table && use_table(x->o->table, why)) ||
+        (x->o->check ? plan_range(x->o->list, &lo, &hi, why)
+                     : opts_numbers("--m", x->o->list, 1, 1 << 24, x->m, PLAN_LIST_MOST, &x->count, why)) ||
         open_device(&x->o->common, &device, why))
         return say_failed(why);
     cadre_err err = make_plans(x, device, why);
     snprintf(x->device, sizeof x->device, "%s", cadre_device_name(device));
     cadre_device_close(device);
     if (err) return say_failed(why);
+    if (x->o->check) return report_ranges(x, lo, hi);
     say_report(x);
     return x->o->common.json ? report_json(x) : EXIT_FINE;
 }
 
-static int run(void) {
-    plan_opts o = {.shape = "demo", .list = "1,2,4,8,16,32", .op = "experts", .platform = "cpu"};
+static int run_with(const opts_command *command, plan_opts *o) {
     cadre_fail why = {0};
     int status;
-    if (!opts_read(&plan_explain_command, &o, &status)) return status;
+    if (!opts_read(command, o, &status)) return status;
+    if (plan_is_foreign(o)) return plan_foreign(o, &why);
     explained *x = mem_new(sizeof *x);
     if (!x) return say_failed(&(cadre_fail){CADRE_NOMEM, "out of memory"});
-    x->o = &o;
+    x->o = o;
     status = explain(x, &why);
     mem_free(x);
     return status;
 }
 
+static int run(void) {
+    plan_opts o = {.shape = "demo", .list = "1,2,4,8,16,32", .op = "experts", .platform = "cpu", .tp = 1};
+    return run_with(&plan_explain_command, &o);
+}
+
+static int run_check(void) {
+    plan_opts o = {.shape = "demo", .list = "1..4096", .op = "experts", .platform = "cpu", .tp = 1, .check = true};
+    return run_with(&plan_check_command, &o);
+}
+
+static const char *const check_examples[] = {
+    "cadre plan check --shape qwen3-30b-a3b --m 1..4096",
+    "what runs for every M, as ranges of equal answers",
+    "cadre plan check --shape nemotron-3-nano --platform musa --table FILE --rule torchada",
+    "the same for a table; its down table must agree at every M",
+    NULL,
+};
+
 const opts_command plan_explain_command = {
     "plan explain", "say what runs for a shape and why", NULL, OPTS_TABLE(defs), examples, run};
+const opts_command plan_check_command = {
+    "plan check", "say what runs for every M, as ranges", NULL, OPTS_TABLE(defs), check_examples, run_check};

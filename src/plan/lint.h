@@ -60,6 +60,9 @@ size_t lint_device_smem(const char *device, const char **source);
 /* The platform of a device by its name, -1: not known. */
 int lint_platform(const char *device);
 
+/* "7..12", "1", "513 and above" */
+void lint_range_text(char *text, size_t size, int lo, int hi);
+
 /* Private to lint's files. */
 void lint_add(lint *l, const char *rule, int level, const char *file, int line, const char *key, const char *format,
               ...) __attribute__((format(printf, 7, 8))); /* level -1: the rule's */

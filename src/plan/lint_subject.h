@@ -20,8 +20,6 @@ extern const gemm_field lint_tile[LINT_TILE];
 
 /* A finding at the rule's own level; row NULL: of the file. */
 void lint_tell(lint_subject *s, const char *rule, const foreign_row *row, const char *text);
-/* "7..12", "1", "513 and above" */
-void lint_range_text(char *text, size_t size, int lo, int hi);
 
 /* lint_names.c: what the reader tells about the name (unknown: the field, or ""); whose look-up the file is for; name,
  * folder and N. */

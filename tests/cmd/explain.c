@@ -54,6 +54,77 @@ static void router(void **state) {
     command_free(&r);
 }
 
+/* Another system's table: the row, its tie, how far it is, and what it shadows; and every M as ranges. */
+#define TILE(key, stages)                                                                \
+    "\"" #key "\": {\"BLOCK_SIZE_M\": 16, \"BLOCK_SIZE_N\": 64, \"BLOCK_SIZE_K\": 128, " \
+    "\"GROUP_SIZE_M\": 1, \"num_warps\": 4, \"num_stages\": " #stages "}"
+
+static void foreign_table(void **state) {
+    (void)state;
+    static const char body[] = "{\n" TILE(2, 4) ",\n" TILE(4, 3) ",\n" TILE(600, 5) "\n}\n";
+    char path[200];
+    assert_true(file_join(path, sizeof path, scratch, "E=128,N=768,device_name=NVIDIA_H200.json"));
+    assert_int_equal(file_write(path, body, sizeof body - 1, NULL), CADRE_OK);
+    ran r =
+        command("plan explain --shape qwen3-30b-a3b --platform cuda --table '%s' --rule vllm --m 3,600 --json", path);
+    assert_int_equal(r.status, 0);
+    json_doc *doc = command_json(&r);
+    const json *row = json_get(json_root(doc), "rows")->child;
+    command_has(row, "m source file line key distance tie sha256 config shadows without smem smem_device clamped why");
+    assert_true(json_is(json_get(row, "source"), "user"));
+    assert_true(json_is(json_get(row, "file"), path));
+    assert_true(json_is(json_get(row, "key"), "2"));
+    assert_int_equal(json_get(row, "line")->integer, 2);
+    assert_int_equal(json_get(row, "distance")->integer, 1);
+    assert_int_equal(json_get(row, "tie")->integer, 4);
+    assert_int_equal(json_get(json_get(row, "config"), "num_stages")->integer, 4);
+    assert_true(json_is(json_get(row, "shadows"), "BM=16 BN=64 BK=128 G=1 warps=4 stages=4"));
+    assert_true(json_get(row, "same_as_default")->truth);
+    assert_int_equal(json_get(row, "smem_device")->integer, 232448);
+    assert_false(json_get(row->next, "same_as_default")->truth);
+    json_free(doc);
+    command_free(&r);
+    r = command("plan check --shape qwen3-30b-a3b --platform cuda --table '%s' --json", path);
+    assert_int_equal(r.status, 0);
+    doc = command_json(&r);
+    int next = 1;
+    for (const json *range = json_get(json_root(doc), "ranges")->child; range; range = range->next) {
+        assert_int_equal(json_get(range, "m_lo")->integer, next);
+        next = (int)json_get(range, "m_hi")->integer + 1;
+    }
+    assert_int_equal(next, 4097);
+    assert_true(json_get(json_root(doc), "ranges")->count < 16);
+    json_free(doc);
+    command_free(&r);
+    command_refused(command("plan explain --platform cuda --policy vllm@1"), "--policy is 'vllm@1', expected one of");
+    command_refused(command("plan check --m 9..1"), "--m is 9..1, which runs backwards");
+    command_refused(command("plan explain --platform rocm --table '%s'", scratch), "--device-name is needed");
+}
+
+/* T04: a down table that disagrees at some M is told with both files and the first range. */
+static void foreign_down(void **state) {
+    (void)state;
+    static const char body[] = "{\n" TILE(1, 4) ",\n" TILE(512, 3) "\n}\n";
+    char path[200], down[200], *at;
+    assert_true(file_join(path, sizeof path, scratch, "E=8,N=64,device_name=NVIDIA_H200.json"));
+    assert_true(file_join(down, sizeof down, scratch, "E=8,N=64,device_name=NVIDIA_H200_down.json"));
+    char other[sizeof body];
+    memcpy(other, body, sizeof body);
+    at = strstr(strstr(other, "512"), "16");
+    memcpy(at, "32", 2);
+    assert_int_equal(file_write(path, body, sizeof body - 1, NULL), CADRE_OK);
+    assert_int_equal(file_write(down, other, sizeof other - 1, NULL), CADRE_OK);
+    ran r = command("plan check --shape E=8,d=128,f=64,k=2 --platform cuda --rule sglang --table '%s'", path);
+    assert_int_equal(r.status, 1);
+    assert_non_null(strstr(r.out, "BLOCK_SIZE_M differs at M=257..4096: 16 in "));
+    command_free(&r);
+    assert_int_equal(file_write(down, body, sizeof body - 1, NULL), CADRE_OK);
+    r = command("plan check --shape E=8,d=128,f=64,k=2 --platform cuda --rule sglang --table '%s'", path);
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.out, "BLOCK_SIZE_M is equal at every M"));
+    command_free(&r);
+}
+
 /* ---- doctor ---- */
 
 static void doctor(void **state) {
@@ -184,8 +255,9 @@ static void eval_types(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plan_rows), cmocka_unit_test(override), cmocka_unit_test(router),     cmocka_unit_test(doctor),
-        cmocka_unit_test(proofs),    cmocka_unit_test(eval),     cmocka_unit_test(eval_types),
+        cmocka_unit_test(plan_rows), cmocka_unit_test(foreign_table), cmocka_unit_test(foreign_down),
+        cmocka_unit_test(override),  cmocka_unit_test(router),        cmocka_unit_test(doctor),
+        cmocka_unit_test(proofs),    cmocka_unit_test(eval),          cmocka_unit_test(eval_types),
     };
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
 }

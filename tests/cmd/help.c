@@ -2,8 +2,8 @@
 #include "command.h"
 #include <sched.h>
 
-static const char *const commands[] = {"run",  "bench",        "bench moe", "bench invariance",
-                                       "eval", "plan explain", "doctor"};
+static const char *const commands[] = {"run",  "bench",        "bench moe",  "bench invariance",
+                                       "eval", "plan explain", "plan check", "doctor"};
 enum { COMMANDS = 7 };
 
 static void overview(void **state) {
@@ -98,7 +98,6 @@ static void later(void **state) {
     command_refused(command("eval -f Makefile --weights bf16,q5"), "--weights is 'bf16,q5', expected some of");
     command_refused(command("bench moe --shape demo,dtype=q5"), "dtype is 'q5', expected f32, bf16, q8 or q4");
     command_refused(command("bench moe --routing trace:x"), "--routing trace:FILE is not in this version");
-    command_refused(command("plan explain --platform rocm"), "--platform rocm is not in this version; it has cpu");
 }
 
 static void switches(void **state) {
