@@ -57,6 +57,10 @@ static void default_cells(void **state) {
     gemm_key few = call(400, GEMM_FP16); /* the group follows M div E at any M */
     few.e = 3;
     is("vllm", GEMM_CUDA, &few, (int[]){64, 128, 64, 16, 1, 8, 3});
+    few.m = 386; /* 128 for each expert, and 129 */
+    is("vllm", GEMM_CUDA, &few, (int[]){64, 128, 64, 1, 1, 8, 3});
+    few.m = 387;
+    is("vllm", GEMM_CUDA, &few, (int[]){64, 128, 64, 16, 1, 8, 3});
     gemm_key tiny = call(14, GEMM_BF16); /* MUSA before #242 is as CUDA */
     is("vllm", GEMM_MUSA, &tiny, (int[]){16, 64, 128, 1, 1, 4, 4});
     vector("V10");
