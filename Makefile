@@ -112,6 +112,7 @@ fuzz: $(FUZZ:tests/fuzz/%.c=$(BUILD)/fuzz/%)
 lint:
 	@sh tests/arrows.sh
 	@sh tests/style.sh
+	@sh tests/fields.sh
 
 setup:
 	@sh tools/setup.sh

@@ -90,10 +90,49 @@ static void people(void **state) {
     command_free(&r);
 }
 
+/* Field report N12: the text of five prompts alone, and beside 45 others in one batch. */
+static void neighbours(void **state) {
+    (void)state;
+    enum { ALONE = 5, ALL = 50 };
+    char path[128], text[ALL * 12] = "", sha[ALONE][65];
+    const char *model = command_model("qwen3_moe_base");
+    for (int i = 0; i < ALL; i++)
+        snprintf(text + strlen(text), 12, "%.*s%d\n", 1 + i % 6, "abcdef" + i % 3, i * 37 % 100);
+    snprintf(path, sizeof path, "%s/fifty", scratch);
+    for (int i = 0; i < ALONE; i++) {
+        int at = i * 11; /* where it is among the fifty */
+        const char *line = text;
+        for (int k = 0; k < at; k++) line = strchr(line, '\n') + 1;
+        for (int again = 0; again < 2; again++) {
+            ran r = command("run -m %s -p '%.*s' -n 12 --temp 0 --ignore-eos --json", model, (int)strcspn(line, "\n"),
+                            line);
+            assert_int_equal(r.status, 0);
+            json_doc *doc = command_json(&r);
+            const char *got = json_get(json_get(json_root(doc), "requests")->child, "sha256")->text;
+            if (again) assert_string_equal(got, sha[i]);
+            snprintf(sha[i], sizeof sha[i], "%s", got);
+            json_free(doc);
+            command_free(&r);
+        }
+    }
+    assert_int_equal(file_write(path, text, strlen(text), NULL), CADRE_OK);
+    ran r = command("run -m %s -f '%s' --batch 50 -n 12 --temp 0 --ignore-eos --json", model, path);
+    assert_int_equal(r.status, 0);
+    json_doc *doc = command_json(&r);
+    const json *request = json_get(json_root(doc), "requests")->child;
+    for (int i = 0, at = 0; i < ALONE; i++) {
+        for (; at < i * 11; at++) request = request->next;
+        assert_string_equal(json_get(request, "sha256")->text, sha[i]);
+    }
+    json_free(doc);
+    command_free(&r);
+    printf("field N12 ok\n");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all),    cmocka_unit_test(others), cmocka_unit_test(plants),
-        cmocka_unit_test(missed), cmocka_unit_test(people),
+        cmocka_unit_test(missed), cmocka_unit_test(people), cmocka_unit_test(neighbours),
     };
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
 }

@@ -146,6 +146,7 @@ static void bad_runs_are_refused(void **state) {
     assert_int_equal(cadre_moe_experts(moe, ws, 1, l->x, ids, weights, out, NULL), CADRE_RANGE);
     ids[1] = -2;
     assert_int_equal(cadre_moe_experts(moe, ws, 1, l->x, ids, weights, out, NULL), CADRE_RANGE);
+    printf("field P08 ok\n");
     cadre_moe_workspace_free(ws);
     cadre_moe_free(moe);
     cadre_device_close(device);
