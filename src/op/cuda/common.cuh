@@ -1,0 +1,164 @@
+/* common.cuh: what every CUDA kernel here shares: types, the packed tile, the scalar functions of the id, and thin names
+ * for the PTX instructions in use. Included by the other texts; no system header is needed.
+ *
+ * The packed tile. Weights are rows (outputs) by k (inputs), cut into tiles of 16 x 16, 512 bytes each, a tile being the
+ * register operand of mma.m16n8k16 as it lies in a warp: lane l = 4 g + q holds 16 bytes,
+ *
+ *     (row g, k 2q 2q+1)  (row g+8, k 2q 2q+1)  (row g, k 2q+8 2q+9)  (row g+8, k 2q+8 2q+9)
+ *
+ * A *row tile* is 16 rows over all k. A matrix is cut along k into chunks of 64 inputs (4 steps); a chunk has all row tiles
+ * one after the other, 2 KB each, so any run of row tiles of a chunk is one run of memory:
+ *
+ *     chunk 0: row tile 0: steps 0..3 | row tile 1: steps 0..3 | ...      chunk 1: row tile 0: steps 4..7 | ...
+ *
+ * k is padded to 32 (the last chunk may have 2 steps).
+ *
+ * Lane order. Activations that meet packed tiles are stored so that lane q of a quad reads its operands of two steps as
+ * 16 bytes: of each 32 inputs, the place 8 q + j holds input lane_order(8 q + j). Steps still are 16 inputs in order.
+ */
+#include "exp.h"
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef u16 bf16; /* bits */
+
+#define DEVICE        static __device__ __forceinline__
+#define DEVICE_METHOD __device__ __forceinline__
+#define ceil_lanes(n) (((n) + 31) / 32)
+
+/* The input stored at place p of a row in lane order. */
+DEVICE int lane_order(int p) {
+    int q = (p >> 3) & 3, j = p & 7;
+    return (p & ~31) + 2 * q + (j & 1) + 8 * (j >> 1);
+}
+
+DEVICE float from_bf16(bf16 v) {
+    return __uint_as_float((u32)v << 16);
+}
+/* Round to nearest even; denormals to zero, NaN stays NaN. */
+DEVICE bf16 to_bf16(float v) {
+    u32 u = __float_as_uint(v);
+    if ((u & 0x7f800000u) == 0) return (bf16)((u >> 16) & 0x8000u);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return (bf16)((u >> 16) | 0x40u);
+    return (bf16)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+/* Two at once, lo in the low half: what cvt.rn.bf16x2 does. */
+DEVICE u32 to_bf16x2(float lo, float hi) {
+    u32 r;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    return r;
+}
+
+/* exp of docs/numerics.md, the same bits as op_exp. Compiled with -fmad=false -ftz=true. */
+DEVICE float exp_id(float x) {
+    if (!(x > EXP_LOW)) return x == x ? 0.0f : x;
+    x = x > EXP_HIGH ? EXP_HIGH : x;
+    float t = __fmaf_rn(x, EXP_LOG2E, EXP_MAGIC), n = __fadd_rn(t, -EXP_MAGIC);
+    float r = __fmaf_rn(n, -EXP_LN2_HI, x);
+    r = __fmaf_rn(n, -EXP_LN2_LO, r);
+    float p = EXP_C6;
+    p = __fmaf_rn(p, r, EXP_C5);
+    p = __fmaf_rn(p, r, EXP_C4);
+    p = __fmaf_rn(p, r, EXP_C3);
+    p = __fmaf_rn(p, r, EXP_C2);
+    p = __fmaf_rn(p, r, EXP_C1);
+    p = __fmaf_rn(p, r, EXP_C0);
+    return __fmul_rn(p, __uint_as_float((u32)((int)n + 127) << 23));
+}
+DEVICE float silu_id(float x) {
+    return __fdiv_rn(x, __fadd_rn(1.0f, exp_id(-x)));
+}
+DEVICE float sigmoid_id(float x) {
+    return __fdiv_rn(1.0f, __fadd_rn(1.0f, exp_id(-x)));
+}
+
+/* ---- instructions ---- */
+DEVICE u32 shared_address(const void *p) {
+    return (u32)__cvta_generic_to_shared(p);
+}
+DEVICE uint4 load_shared16(u32 address) {
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address));
+    return v;
+}
+/* c += a . b, 16 rows x 8 tokens x 16 inputs. */
+DEVICE void mma(float *c, uint4 a, u32 b0, u32 b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+
+DEVICE void barrier_init(u32 barrier, int count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+DEVICE void barrier_arrive(u32 barrier) {
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+DEVICE void barrier_expect(u32 barrier, u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+DEVICE void barrier_wait(u32 barrier, u32 parity) {
+    asm volatile("{\n.reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" ::"r"(barrier), "r"(parity)
+                 : "memory");
+}
+/* bytes: a multiple of 16; both ends on 16. */
+DEVICE void bulk_copy(u32 to, const void *from, u32 bytes, u32 barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "l"(from),
+                 "r"(bytes), "r"(barrier)
+                 : "memory");
+}
+DEVICE void bulk_copy_hint(u32 to, const void *from, u32 bytes, u32 barrier, u64 policy) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+                 : "memory");
+}
+DEVICE u64 policy_evict_first(void) {
+    u64 policy;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+DEVICE void fence_async(void) { /* ordinary writes before, copies by the copy engine after */
+    asm volatile("fence.proxy.async;" ::: "memory");
+}
+DEVICE void fence_gpu(void) {
+    asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+DEVICE int load_acquire(const int *p) {
+    int v;
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+DEVICE void add_release(int *p, int v) {
+    asm volatile("red.release.gpu.global.add.s32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+DEVICE void grid_wait(void) { /* what the launch before this one wrote can be read */
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+DEVICE void grid_launch_next(void) {
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+DEVICE void sync_warps(int id, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+DEVICE void barriers_ready() { /* their initial state is seen by the copy engine and the other threads after a sync */
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+/* One thread's 16 bytes, asynchronous; commit closes a group of them, wait<N> waits for all but the last N groups. */
+DEVICE void copy16(u32 to, const void *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+DEVICE void copies_commit() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int N> DEVICE void copies_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+DEVICE void copies_arrive(u32 barrier) { /* when this thread's copies so far are there */
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}

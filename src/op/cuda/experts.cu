@@ -1,0 +1,657 @@
+/* experts.cu: the experts of a MoE layer in one launch: up product with the activation, down product, combine.
+ *
+ * One block per multiprocessor. A *task* is an expert with up to TOKENS of its pairs. An *item* is `tiles` row tiles of
+ * one task, or the combine of some columns for some tokens. Items come in a fixed order: all of the up product; then the
+ * down product, a block of columns at a time, and `lag` blocks behind it their combine. Blocks draw items from a counter.
+ * Inside a block a ring of STAGES stages holds KC inputs each of the item's weights and activations:
+ *
+ *     weights         one warp draws items and copies weights; they depend on nothing, so it runs ahead
+ *     activations     copied beside them, the pairs' rows gathered; before the down product these warps wait until the
+ *                     up product is complete everywhere, while the ring fills with weights
+ *     multiply        the other warps: each has its row tile, its sums in registers, one chain over ascending k
+ *
+ * Few tokens (WGMMA 0): bound by memory. mma.m16n8k16, weights as its first operand, activations in lane order.
+ * Many tokens (WGMMA 1, sm_90a): bound by arithmetic. wgmma.m64nNk16 with the same packed tiles from registers as its
+ * first operand and the tokens in shared memory as its second. Both give the same bits (docs/numerics.md).
+ *
+ * The last block to leave puts the counters back to zero. Rows of h and y are pairs (token * k + slot), so no prefix sum
+ * over experts is needed.
+ */
+#include "common.cuh"
+#include "experts.cuh"
+#if WGMMA
+#    include "wgmma.cuh"
+#endif
+
+/* The shape, compiled in: D_MODEL, F_EXPERT, EXPERTS, CHOSEN. */
+#define UP_STEPS   ((D_MODEL + 31) / 32 * 2)
+#define DOWN_STEPS ((F_EXPERT + 31) / 32 * 2)
+#define UP_ROWS    (DOWN_STEPS * (ACT == 2 ? 1 : 2)) /* row tiles of an expert */
+#define DOWN_ROWS  ((D_MODEL + 15) / 16)
+#define GROUPS     ((UP_ROWS + UP_TILES - 1) / UP_TILES)
+#define BLOCKS     ((DOWN_ROWS + DOWN_TILES - 1) / DOWN_TILES)
+#define MOST_TILES (UP_TILES > DOWN_TILES ? UP_TILES : DOWN_TILES)
+
+#define TOKENS    (8 * TOKEN_TILES)
+#define STEPS     (KC / 16)
+/* COPIERS: warps that copy activations; wgmma: 2 or 6, so that producers fill warpgroups. */
+#define PRODUCERS (COPIERS + 2)       /* these, one that copies weights, one that tells what is done */
+#define THREADS   (32 * (PRODUCERS + WARPS))
+/* Bytes of a token's part of a stage. mma: neighbours fall into other banks. wgmma: 128, swizzled. */
+#define PITCH   (WGMMA ? 2 * KC : 2 * KC + (KC % 64 ? 0 : 64))
+#define CHUNK   (MOST_TILES * 4 * 512) /* of weights: 64 inputs */
+#define W_BYTES (KC / 64 * CHUNK)
+#define STAGE   (W_BYTES + TOKENS * PITCH)
+#define OWN     ((MOST_TILES + WARPS - 1) / WARPS) /* row tiles of one warp */
+
+/* What an item is. */
+enum { UP, DOWN, COMBINE, END };
+struct __align__(16) work {
+    int kind, expert;
+    int first, count; /* pairs list[first .. first + count) of the expert; COMBINE: tokens */
+    int tile, tiles;  /* row tiles */
+    int block;        /* of columns, for the down product and the combine */
+    int spare;
+};
+DEVICE int steps_of(const work &w) { /* COMBINE: one empty stage */
+    return w.kind == UP ? UP_STEPS : w.kind == DOWN ? DOWN_STEPS : 1;
+}
+
+#define STORED 4
+struct shared {
+    u64 weights[STAGES], tokens[STAGES], empty[STAGES], posted[STAGES]; /* barriers of the ring */
+    u64 stored[STORED], told[STORED];                                   /* of items whose results are written */
+    work item[STAGES]; /* of the item that begins in this stage */
+    int tasks, last;
+    int *counter[STORED]; /* that a stored item is counted in, NULL: no more */
+    int counts[EXPERTS];
+    u32 task[MOST_TASKS]; /* expert << 16 | which TOKENS of it */
+    __align__(16) int pair[STAGES + 1][TOKENS]; /* of the items by turns: no more than STAGES are begun behind one that is being stored */
+};
+
+DEVICE int ceil_div(int a, int b) {
+    return (a + b - 1) / b;
+}
+
+/* The order of items: up, GROUPS a task; then down.
+ *   lag < 0:  down follows up task by task, and every block combines its share at the end (few tokens: nobody waits)
+ *   lag >= 0: slot s has the down product of block s of columns and the combine of block s - lag - 1, where these exist
+ *             (many tokens: what is combined was just made) */
+struct order {
+    int tasks, parts, lag; /* parts: a block's combine items */
+    int ups, items;
+};
+DEVICE order order_of(const experts_args &a, int tasks) {
+    order o = {tasks, a.lag < 0 ? 0 : ceil_div(a.n, a.combine_tokens), min(a.lag, BLOCKS - 1), tasks * GROUPS, 0};
+    o.items = o.ups + BLOCKS * (tasks + o.parts);
+    return o;
+}
+
+DEVICE void place_down(const order &o, int i, int *block, int *rest, bool *combine) {
+    int lead = (o.lag + 1) * o.tasks, both = o.tasks + o.parts, middle = (BLOCKS - o.lag - 1) * both;
+    *combine = false;
+    if (o.lag < 0) {
+        *rest = i / BLOCKS, *block = i % BLOCKS;
+    } else if (i < lead) {
+        *block = i / o.tasks, *rest = i - *block * o.tasks;
+    } else if (i < lead + middle) {
+        i -= lead;
+        *block = i / both, *rest = i - *block * both;
+        if (*rest >= o.tasks)
+            *combine = true, *rest -= o.tasks;
+        else
+            *block += o.lag + 1;
+    } else {
+        i -= lead + middle;
+        *combine = true, *block = i / o.parts, *rest = i - *block * o.parts;
+        *block += BLOCKS - o.lag - 1;
+    }
+}
+
+DEVICE work work_of(const experts_args &a, const shared &s, const order &o, int item) {
+    work w;
+    int task = item / GROUPS, rest;
+    bool combine;
+    w.spare = 0, w.block = 0, w.expert = 0;
+    if (item < o.ups) {
+        w.kind = UP;
+        w.tile = item % GROUPS * UP_TILES;
+        w.tiles = min(UP_TILES, UP_ROWS - w.tile);
+    } else {
+        place_down(o, item - o.ups, &w.block, &rest, &combine);
+        w.tile = w.block * DOWN_TILES;
+        w.tiles = min(DOWN_TILES, DOWN_ROWS - w.tile);
+        w.kind = combine ? COMBINE : DOWN;
+        if (combine) {
+            w.first = rest * a.combine_tokens;
+            w.count = min(a.combine_tokens, a.n - w.first);
+            return w;
+        }
+        task = rest;
+    }
+    w.expert = (int)(s.task[task] >> 16);
+    int all = s.counts[w.expert], chunks = ceil_div(all, TOKENS);
+    int each = chunks == 1 ? all : ceil_div(ceil_div(all, chunks), 8) * 8; /* an expert's tasks are alike */
+    w.first = (int)(s.task[task] & 0xffffu) * each;
+    w.count = min(each, all - w.first);
+    return w;
+}
+
+/* Tasks in order of experts, by one warp. */
+DEVICE void list_tasks(const experts_args &a, shared &s, int lane) {
+    const int rounds = (EXPERTS + 31) / 32;
+    int base = 0, count[rounds];
+#pragma unroll
+    for (int i = 0; i < rounds; i++) count[i] = i * 32 + lane < EXPERTS ? a.counts[i * 32 + lane] : 0;
+#pragma unroll
+    for (int i = 0; i < rounds; i++) {
+        int e = i * 32 + lane, n = ceil_div(count[i], TOKENS), sum = n;
+        if (e < EXPERTS) s.counts[e] = count[i];
+        for (int d = 1; d < 32; d *= 2) {
+            int v = __shfl_up_sync(~0u, sum, d);
+            if (lane >= d) sum += v;
+        }
+        for (int j = 0; j < n; j++) s.task[base + sum - n + j] = (u32)e << 16 | (u32)j;
+        base += __shfl_sync(~0u, sum, 31);
+    }
+    if (lane == 0) s.tasks = base;
+}
+
+#ifdef TRACE
+#    define MARK_WARP9(i) do { if (lane == 0) MARK(i); } while (0)
+#    define MARK_WARP(i) do { if (warp == 0 && lane == 0) MARK(i); } while (0)
+#    define MARK(i)    (a.trace[blockIdx.x * 32 + (i)] = clock64())
+#    define ADD(i, v)  (a.trace[blockIdx.x * 32 + (i)] += (v))
+#    define NOW        clock64()
+#else
+#    define MARK(i)    ((void)0)
+#    define MARK_WARP9(i) ((void)0)
+#    define MARK_WARP(i) ((void)0)
+#    define ADD(i, v)  ((void)(v))
+#    define NOW        0ll
+#endif
+
+/* The registers that copying warps do not need go to those that multiply. */
+DEVICE void registers_less() {
+#if WGMMA
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
+#endif
+}
+DEVICE void registers_more() {
+#if WGMMA
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COPIERS == 2 ? 224 : 200));
+#endif
+}
+
+struct ring {
+    int stage, parity;
+    DEVICE_METHOD void next() {
+        if (++stage == STAGES) stage = 0, parity ^= 1;
+    }
+};
+
+/* ---- the warp that copies weights ---- */
+/* The copy engine serves all its copies in turn, so a stage that is asked for late delays those before it: no more than
+ * AHEAD stages are on their way at a time, though STAGES may be full. */
+DEVICE void copy_weights(const experts_args &a, shared &s, u32 stages, int lane) {
+    ring r = {0, 1}, behind = {0, 0}; /* empty at first */
+    u64 policy = policy_evict_first();
+    order o = order_of(a, s.tasks);
+    int item = (int)blockIdx.x, asked = 0;
+    for (;;) {
+        barrier_wait(shared_address(&s.empty[r.stage]), (u32)r.parity);
+        if (asked > 0) { /* drawn no sooner than there is room for it: others may be quicker */
+            if (lane == 0) item = (int)gridDim.x + atomicAdd(a.next, 1);
+            item = __shfl_sync(~0u, item, 0);
+        }
+        if (item >= o.items) break;
+        work w = work_of(a, s, o, item);
+        int steps = steps_of(w), rows = w.kind == UP ? UP_ROWS : DOWN_ROWS, tiles = w.kind == COMBINE ? 0 : w.tiles;
+        const u8 *from = (const u8 *)(w.kind == UP ? a.w_up : a.w_down) + (size_t)w.expert * rows * steps * 512;
+        for (int k = 0; k < steps; k += STEPS) {
+            u32 here = (u32)min(STEPS, steps - k), ready = shared_address(&s.weights[r.stage]);
+            if (k > 0) barrier_wait(shared_address(&s.empty[r.stage]), (u32)r.parity);
+            if (++asked > AHEAD) {
+                barrier_wait(shared_address(&s.weights[behind.stage]), (u32)behind.parity);
+                behind.next();
+            }
+            if (lane == 0) {
+                if (k == 0) s.item[r.stage] = w;
+                barrier_arrive(shared_address(&s.posted[r.stage]));
+                barrier_expect(ready, here * 512 * (u32)tiles);
+            }
+            __syncwarp();
+            if (4 * lane < (int)here && tiles > 0) { /* a chunk a lane */
+                int wide = min(4, steps - k - 4 * lane);
+                bulk_copy_hint(stages + (u32)r.stage * STAGE + (u32)lane * CHUNK,
+                               from + ((size_t)(k + 4 * lane) * rows + w.tile * wide) * 512, (u32)(tiles * wide) * 512, ready, policy);
+            }
+            r.next();
+        }
+    }
+    if (lane == 0) {
+        s.item[r.stage].kind = END;
+        barrier_arrive(shared_address(&s.posted[r.stage]));
+        barrier_arrive(shared_address(&s.weights[r.stage]));
+    }
+}
+
+/* ---- the warps that copy activations ---- */
+DEVICE const bf16 *row_of(const experts_args &a, int kind, int pair) {
+    pair = max(pair, 0);
+    return kind == DOWN ? a.h + (size_t)pair * (DOWN_STEPS * 16) : a.x + (size_t)(pair / CHOSEN) * a.ldx;
+}
+
+/* By whole warps: until the counter is there, and what was written before it can be read. */
+DEVICE void wait_count(const int *counter, int least) {
+    if ((threadIdx.x & 31) == 0)
+        while (load_acquire(counter) < least) {}
+    __syncwarp();
+}
+/* An expert's up product is this many items, and each is told. */
+DEVICE int up_parts(const shared &s, int expert) {
+    return ceil_div(s.counts[expert], TOKENS) * GROUPS;
+}
+/* What the other blocks made of an expert's up product can be read. */
+DEVICE void wait_up(const experts_args &a, const shared &s, int expert) {
+    wait_count(&a.done_up[expert], up_parts(s, expert));
+}
+
+#if WGMMA
+/* Rows of 128 bytes, eight lanes a row; the 16-byte part c of row r goes to place c ^ (r & 7). */
+DEVICE void copy_rows(const experts_args &a, const work &w, const int *pair, u32 to, int k, int lane) {
+    int part = lane & 7;
+#pragma unroll 4
+    for (int r = lane >> 3; r < w.count; r += 4)
+        copy16(to + (u32)(r * 128 + ((part ^ (r & 7)) << 4)), row_of(a, w.kind, pair[r]) + k * 16 + part * 8);
+}
+/* Warp `mine` of COPIERS takes every COPIERS-th stage. What its copies wrote it must make known to wgmma itself, and that
+ * takes long: so it asks for its next stage before it tells of the last. */
+struct late {
+    int stage; /* asked for and not told, -1: none */
+    DEVICE_METHOD void tell(shared &s, int lane) {
+        if (stage < 0) return;
+        fence_async();
+        __syncwarp();
+        if (lane == 0) barrier_arrive(shared_address(&s.tokens[stage]));
+        stage = -1;
+    }
+    DEVICE_METHOD void all(shared &s, int lane) {
+        copies_wait<0>();
+        tell(s, lane);
+    }
+};
+DEVICE void copy_activations(const experts_args &a, shared &s, u32 stages, int mine, int lane) {
+    ring r = {0, 0};
+    late last = {-1};
+    int turn = 0, stage = 0;
+    for (;;) {
+        barrier_wait(shared_address(&s.posted[r.stage]), (u32)r.parity);
+        work w = s.item[r.stage];
+        if (w.kind == END) break;
+        const int *pairs = a.list + (size_t)w.expert * a.cap + w.first;
+        bool ready = w.kind != DOWN;
+        for (int k = 0; k < steps_of(w); k += STEPS, r.next(), stage = stage + 1 == COPIERS ? 0 : stage + 1) {
+            if (stage != mine) continue;
+            if (k > 0) barrier_wait(shared_address(&s.posted[r.stage]), (u32)r.parity);
+            if (w.kind == COMBINE) {
+                last.all(s, lane);
+                if (lane == 0) barrier_arrive(shared_address(&s.tokens[r.stage]));
+                continue;
+            }
+            if (k == 0) /* for those who store: they come after this stage */
+                for (int t = lane; t < ceil_div(w.count, 8) * 8; t += 32) s.pair[turn][t] = t < w.count ? pairs[t] : -1;
+            if (!ready) {
+                if (load_acquire(&a.done_up[w.expert]) < up_parts(s, w.expert)) last.all(s, lane); /* it may wait for that */
+                wait_up(a, s, w.expert), ready = true;
+            }
+            copy_rows(a, w, pairs, stages + (u32)r.stage * STAGE + W_BYTES, k, lane);
+            copies_commit();
+            copies_wait<COPIERS == 2 ? 1 : 0>();
+            if (COPIERS > 2) last.stage = r.stage; /* the others are at work meanwhile, and the ring is not that deep */
+            last.tell(s, lane);
+            if (COPIERS == 2) last.stage = r.stage;
+        }
+        if (w.kind != COMBINE && ++turn > STAGES) turn = 0;
+    }
+    last.all(s, lane);
+    if (mine == 0 && lane == 0) barrier_arrive(shared_address(&s.tokens[r.stage]));
+}
+#else
+/* 16 bytes a lane and turn: lane l has part l % PARTS of tokens l / PARTS, l / PARTS + 32 / PARTS, ... Ordinary copies, not the
+ * copy engine's: other blocks' results can be read by those without a fence that waits for all that is on its way. */
+#define PARTS (KC / 8)
+#define TURNS (TOKENS * PARTS / 32)
+DEVICE void copy_activations(const experts_args &a, shared &s, u32 stages, int, int lane) {
+    ring r = {0, 0};
+    int turn = 0, part = lane % PARTS;
+    for (;;) {
+        barrier_wait(shared_address(&s.posted[r.stage]), (u32)r.parity);
+        work w = s.item[r.stage];
+        if (w.kind == END) break;
+        const bf16 *from[TURNS];
+        if (w.kind != COMBINE) {
+            for (int t = lane; t < TOKENS; t += 32) s.pair[turn][t] = t < w.count ? a.list[(size_t)w.expert * a.cap + w.first + t] : -1;
+            __syncwarp();
+        }
+#pragma unroll
+        for (int i = 0; i < TURNS; i++) from[i] = row_of(a, w.kind, s.pair[turn][lane / PARTS + i * (32 / PARTS)]) + part * 8;
+        if (w.kind == DOWN) wait_up(a, s, w.expert);
+        MARK_WARP9(w.kind == DOWN ? 4 : 9);
+        for (int k = 0; k < steps_of(w); k += STEPS) {
+            if (k > 0) barrier_wait(shared_address(&s.posted[r.stage]), (u32)r.parity);
+            u32 to = stages + (u32)r.stage * STAGE + W_BYTES + (u32)(lane / PARTS) * PITCH + (u32)part * 16;
+#pragma unroll
+            for (int i = 0; i < TURNS; i++)
+                if (w.kind != COMBINE && lane / PARTS + i * (32 / PARTS) < w.count && part < 2 * (steps_of(w) - k))
+                    copy16(to + (u32)i * (32 / PARTS) * PITCH, from[i] + k * 16);
+            copies_arrive(shared_address(&s.tokens[r.stage]));
+            r.next();
+        }
+        if (w.kind != COMBINE && ++turn > STAGES) turn = 0;
+    }
+    copies_arrive(shared_address(&s.tokens[r.stage]));
+}
+#endif
+
+/* ---- the warps that multiply ---- */
+DEVICE void wait_stage(shared &s, const ring &r) {
+    barrier_wait(shared_address(&s.weights[r.stage]), (u32)r.parity);
+    barrier_wait(shared_address(&s.tokens[r.stage]), (u32)r.parity);
+}
+DEVICE float activate(const experts_args &a, float gate, float up) {
+#if ACT == 1
+    gate = fminf(gate, a.limit), up = fminf(fmaxf(up, -a.limit), a.limit);
+#endif
+    return __fmul_rn(silu_id(gate), up);
+}
+DEVICE float relu2(float v) {
+    v = fmaxf(v, 0.0f);
+    return __fmul_rn(v, v);
+}
+/* Where the activation at a place of the packed rows is kept. */
+DEVICE int h_place(int place) {
+    return WGMMA ? lane_order(place) : place;
+}
+
+/* c: rows g and g + 8 of a row tile, tokens 2q and 2q + 1; pair: theirs, -1: none. */
+DEVICE void store_two(bf16 *rows, int width, int pair, int place, u32 two) {
+    if (pair >= 0) *(u32 *)(rows + (size_t)pair * width + place) = two;
+}
+DEVICE void store_up(const experts_args &a, int tile, int2 pair, const float *c, int g) {
+#if ACT == 2
+    store_two(a.h, DOWN_STEPS * 16, pair.x, h_place(tile * 16 + 2 * g), to_bf16x2(relu2(c[0]), relu2(c[2])));
+    store_two(a.h, DOWN_STEPS * 16, pair.y, h_place(tile * 16 + 2 * g), to_bf16x2(relu2(c[1]), relu2(c[3])));
+#else
+    /* A lane has one feature of two tokens, its neighbour the next feature: they swap, and each stores two features. */
+    float mine = activate(a, c[0], c[2]), other = activate(a, c[1], c[3]);
+    float back = __shfl_xor_sync(~0u, g & 1 ? mine : other, 4);
+    store_two(a.h, DOWN_STEPS * 16, g & 1 ? pair.y : pair.x, h_place(tile * 8 + (g & ~1)),
+              g & 1 ? to_bf16x2(back, other) : to_bf16x2(mine, back));
+#endif
+}
+DEVICE void store_down(const experts_args &a, int tile, int2 pair, const float *c, int g) {
+    store_two(a.y, DOWN_ROWS * 16, pair.x, tile * 16 + 2 * g, to_bf16x2(c[0], c[2]));
+    store_two(a.y, DOWN_ROWS * 16, pair.y, tile * 16 + 2 * g, to_bf16x2(c[1], c[3]));
+}
+
+/* A token's slots: what each weighs, -1 and below in `pair`: empty. */
+struct slots {
+    int pair[CHOSEN];
+    float weight[CHOSEN];
+};
+DEVICE slots slots_of(const experts_args &a, int token) {
+    slots s;
+#pragma unroll
+    for (int i = 0; i < CHOSEN; i++) {
+        s.pair[i] = a.ids[token * CHOSEN + i] < 0 ? -1 : token * CHOSEN + i;
+        s.weight[i] = a.weights[token * CHOSEN + i];
+    }
+    return s;
+}
+/* Eight columns of a token: slots in order, fp32, one rounding at the end. */
+DEVICE void combine_vector(const experts_args &a, const slots &s, int token, int column) {
+    float sum[8] = {};
+    uint4 y[CHOSEN];
+#pragma unroll
+    for (int i = 0; i < CHOSEN; i++)
+        if (s.pair[i] >= 0) y[i] = __ldcg((const uint4 *)(a.y + (size_t)s.pair[i] * (DOWN_ROWS * 16) + column));
+#pragma unroll
+    for (int i = 0; i < CHOSEN; i++) {
+        if (s.pair[i] < 0) continue;
+        u32 v[4] = {y[i].x, y[i].y, y[i].z, y[i].w};
+#pragma unroll
+        for (int j = 0; j < 8; j++) sum[j] = __fmaf_rn(s.weight[i], from_bf16((bf16)(v[j / 2] >> (16 * (j & 1)))), sum[j]);
+    }
+    for (int j = 0; j < 8 && column + j < D_MODEL; j++) {
+        size_t at = (size_t)token * a.ldo + column + j;
+        if (a.out_bf16)
+            ((bf16 *)a.out)[at] = to_bf16(sum[j]);
+        else
+            ((float *)a.out)[at] = a.add ? __fadd_rn(((float *)a.out)[at], sum[j]) : sum[j];
+    }
+}
+DEVICE void combine(const experts_args &a, int token, int tokens, int column, int columns, int thread, int threads) {
+    int vectors = columns / 8;
+    for (int i = thread; i < tokens * vectors; i += threads)
+        combine_vector(a, slots_of(a, token + i / vectors), token + i / vectors, column + i % vectors * 8);
+}
+/* This block's share of everything, when all `down` parts are there: 32 vectors a warp, warps of all blocks by turns. */
+DEVICE void combine_share(const experts_args &a, int down, int warp, int lane) {
+    const int vectors = DOWN_ROWS * 2;
+    int i = (warp * (int)gridDim.x + (int)blockIdx.x) * 32 + lane, all = a.n * vectors, step = WARPS * (int)gridDim.x * 32;
+    slots s;
+    if (i < all) s = slots_of(a, i / vectors);
+    wait_count(a.done_down, down);
+    for (; i < all; i += step) {
+        combine_vector(a, s, i / vectors, i % vectors * 8);
+        if (i + step < all) s = slots_of(a, (i + step) / vectors);
+    }
+}
+
+/* The sums go out. pair: of the item's tokens. */
+template <int TILES> DEVICE void store(const experts_args &a, const work &w, const float *c, const int *pair, int warp, int lane) {
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+        if (t * 8 >= w.count) break;
+        int2 two = *(const int2 *)(pair + t * 8 + 2 * (lane & 3));
+#pragma unroll
+        for (int o = 0; o < OWN; o++) {
+            int tile = warp + o * WARPS;
+            if (tile >= w.tiles) continue;
+            if (w.kind == UP)
+                store_up(a, w.tile + tile, two, c + (o * TILES + t) * 4, lane >> 2);
+            else
+                store_down(a, w.tile + tile, two, c + (o * TILES + t) * 4, lane >> 2);
+        }
+    }
+}
+
+#if WGMMA
+/* The sums of an item: N tokens of 64 rows by four warps; steps are a multiple of STEPS. While the products of one stage
+ * run, the weights of the next are read into the other registers; then the stage is given back. */
+template <int N> DEVICE void stage_product(shared &s, u32 stages, ring &r, float *c, uint4 *a, bool first, int warp, int lane) {
+    u32 base = stages + (u32)r.stage * STAGE, weights = base + (u32)warp * 2048 + (u32)lane * 16;
+    u64 tokens = wgmma_matrix(base + W_BYTES);
+    if (!first) wait_stage(s, r);
+#pragma unroll
+    for (int i = 0; i < STEPS; i++) a[i] = load_shared16(weights + (u32)i * 512);
+    wgmma_fence();
+#pragma unroll
+    for (int i = 0; i < STEPS; i++) wgmma<N>(c, a[i], tokens + (u64)(2 * i));
+    wgmma_commit();
+}
+template <int N> DEVICE void product(shared &s, u32 stages, ring &r, float *c, int steps, int warp, int lane) {
+    uint4 even[STEPS], odd[STEPS];
+    u32 before;
+    stage_product<N>(s, stages, r, c, even, true, warp, lane);
+    before = shared_address(&s.empty[r.stage]);
+    r.next();
+    for (int k = STEPS; k < steps; k += 2 * STEPS) {
+        stage_product<N>(s, stages, r, c, odd, false, warp, lane);
+        wgmma_wait<1>();
+        if (lane == 0) barrier_arrive(before);
+        before = shared_address(&s.empty[r.stage]);
+        r.next();
+        if (k + STEPS >= steps) break;
+        stage_product<N>(s, stages, r, c, even, false, warp, lane);
+        wgmma_wait<1>();
+        if (lane == 0) barrier_arrive(before);
+        before = shared_address(&s.empty[r.stage]);
+        r.next();
+    }
+    wgmma_wait<0>();
+    if (lane == 0) barrier_arrive(before);
+}
+template <int N> DEVICE void make_item(const experts_args &a, const work &w, shared &s, u32 stages, ring &r, int turn, int warp, int lane) {
+    float c[N / 2] = {};
+    product<N>(s, stages, r, c, steps_of(w), warp, lane);
+    store<N / 8>(a, w, c, s.pair[turn], warp, lane);
+}
+/* Two sizes: ptxas gives the sums of each size registers of their own. */
+DEVICE void make(const experts_args &a, const work &w, shared &s, u32 stages, ring &r, int turn, int warp, int lane) {
+    if (FEW_TOKENS < TOKENS && w.count <= FEW_TOKENS)
+        make_item<FEW_TOKENS>(a, w, s, stages, r, turn, warp, lane);
+    else
+        make_item<TOKENS>(a, w, s, stages, r, turn, warp, lane);
+}
+#else
+DEVICE void make(const experts_args &a, const work &w, shared &s, u32 stages, ring &r, int turn, int warp, int lane) {
+    float c[OWN * TOKEN_TILES * 4] = {};
+    int g = lane >> 2, q = lane & 3, steps = steps_of(w);
+    for (int k = 0; k < steps; k += STEPS) {
+        if (k > 0) wait_stage(s, r);
+        u32 base = stages + (u32)r.stage * STAGE, weights = base + (u32)warp * 2048 + (u32)lane * 16;
+        u32 tokens = base + W_BYTES + (u32)g * PITCH + (u32)q * 16;
+        int here = min(STEPS, steps - k);
+#pragma unroll 4
+        for (int i = 0; i < here; i += 2) {
+            uint4 b[TOKEN_TILES];
+#pragma unroll
+            for (int t = 0; t < TOKEN_TILES; t++) b[t] = load_shared16(tokens + (u32)t * 8 * PITCH + (u32)i * 32);
+#pragma unroll
+            for (int o = 0; o < OWN; o++) {
+                u32 at = weights + (u32)(i / 4 * CHUNK + o * WARPS * 2048 + i % 4 * 512);
+                if (here - i / 4 * 4 < 4) at -= (u32)(o * WARPS + warp) * 1024; /* the last chunk, of two steps */
+                uint4 a0 = load_shared16(at), a1 = load_shared16(at + 512);
+#pragma unroll
+                for (int t = 0; t < TOKEN_TILES; t++) mma(c + (o * TOKEN_TILES + t) * 4, a0, b[t].x, b[t].y);
+#pragma unroll
+                for (int t = 0; t < TOKEN_TILES; t++) mma(c + (o * TOKEN_TILES + t) * 4, a1, b[t].z, b[t].w);
+            }
+        }
+        __syncwarp();
+        if (lane == 0) barrier_arrive(shared_address(&s.empty[r.stage]));
+        r.next();
+    }
+    store<TOKEN_TILES>(a, w, c, s.pair[turn], warp, lane);
+}
+#endif
+
+/* An item's results are written: tells the teller, who may be busy with one STORED items back. */
+DEVICE void hand_over(const experts_args &a, shared &s, const work &w, ring *done, int lane) {
+    __syncwarp();
+    barrier_wait(shared_address(&s.told[done->stage]), (u32)done->parity ^ 1u);
+    if (lane == 0) {
+        s.counter[done->stage] = w.kind == UP ? &a.done_up[w.expert] : &a.done_down[a.lag < 0 ? 0 : w.block]; /* all say the same */
+        barrier_arrive(shared_address(&s.stored[done->stage]));
+    }
+    if (++done->stage == STORED) done->stage = 0, done->parity ^= 1;
+}
+/* The warp that tells other blocks. Its fences take long; those who multiply need not wait for them. */
+DEVICE void tell(shared &s, int lane) {
+    ring done = {0, 0};
+    for (;;) {
+        barrier_wait(shared_address(&s.stored[done.stage]), (u32)done.parity);
+        int *counter = s.counter[done.stage];
+        if (!counter) break;
+        if (lane == 0) {
+            add_release(counter, 1);
+            barrier_arrive(shared_address(&s.told[done.stage]));
+        }
+        if (++done.stage == STORED) done.stage = 0, done.parity ^= 1;
+    }
+}
+
+DEVICE void multiply(const experts_args &a, shared &s, u32 stages, int warp, int lane) {
+    ring r = {0, 0}, done = {0, 0};
+    int turn = 0;
+    for (;;) {
+        wait_stage(s, r);
+        work w = s.item[r.stage];
+        if (w.kind == END) break;
+        if (w.kind == COMBINE) {
+            if (lane == 0) barrier_arrive(shared_address(&s.empty[r.stage]));
+            r.next();
+            wait_count(&a.done_down[w.block], s.tasks);
+            combine(a, w.first, w.count, w.tile * 16, w.tiles * 16, warp * 32 + lane, WARPS * 32);
+            continue;
+        }
+        make(a, w, s, stages, r, turn, warp, lane);
+        hand_over(a, s, w, &done, lane);
+        if (++turn > STAGES) turn = 0;
+        MARK_WARP(w.kind == UP ? 3 : 5);
+    }
+    MARK_WARP(6);
+    barrier_wait(shared_address(&s.told[done.stage]), (u32)done.parity ^ 1u);
+    if (lane == 0) {
+        s.counter[done.stage] = 0;
+        barrier_arrive(shared_address(&s.stored[done.stage]));
+    }
+    if (a.lag < 0) combine_share(a, s.tasks * BLOCKS, warp, lane);
+    MARK_WARP(8);
+}
+
+/* The last block to leave makes the counters ready for the next layer. */
+DEVICE void leave(const experts_args &a, shared &s) {
+    __syncthreads();
+    if (threadIdx.x == 0) s.last = atomicAdd(a.left, 1) == (int)gridDim.x - 1;
+    __syncthreads();
+    if (!s.last) return;
+    for (int i = (int)threadIdx.x; i < EXPERTS; i += THREADS) a.counts[i] = a.done_up[i] = 0;
+    for (int i = (int)threadIdx.x; i < BLOCKS; i += THREADS) a.done_down[i] = 0;
+    if (threadIdx.x == 0) *a.next = 0, *a.left = 0;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) experts(const __grid_constant__ experts_args a) {
+    extern __shared__ __align__(1024) u8 memory[];
+    shared &s = *(shared *)(memory + STAGES * STAGE);
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    u32 stages = shared_address(memory);
+    if (threadIdx.x == 0) {
+        MARK(0);
+        for (int i = 0; i < STAGES; i++) {
+            barrier_init(shared_address(&s.weights[i]), 1);
+            barrier_init(shared_address(&s.tokens[i]), WGMMA ? 1 : 32);
+            barrier_init(shared_address(&s.empty[i]), WARPS);
+            barrier_init(shared_address(&s.posted[i]), 1);
+        }
+        for (int i = 0; i < STORED; i++) {
+            barrier_init(shared_address(&s.stored[i]), WARPS);
+            barrier_init(shared_address(&s.told[i]), 1);
+        }
+        barriers_ready();
+    }
+    grid_wait();
+    grid_launch_next();
+    if (warp == 0) list_tasks(a, s, lane);
+    __syncthreads();
+    if (threadIdx.x == 0) MARK(1);
+    if (s.tasks == 0) {
+        if (blockIdx.x == 0) combine(a, 0, a.n, 0, DOWN_ROWS * 16, (int)threadIdx.x, THREADS);
+        return; /* no counter has moved */
+    }
+    if (warp < PRODUCERS) {
+        registers_less();
+        if (warp == 0)
+            copy_weights(a, s, stages, lane);
+        else if (warp == 1)
+            tell(s, lane);
+        else
+            copy_activations(a, s, stages, warp - 2, lane);
+    } else {
+        registers_more();
+        multiply(a, s, stages, warp - PRODUCERS, lane);
+    }
+    leave(a, s);
+}

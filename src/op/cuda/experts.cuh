@@ -1,0 +1,18 @@
+/* experts.cuh: the arguments of the expert kernels, for device text and for the host that fills them in. */
+typedef struct experts_args {
+    int n, cap;                     /* tokens now; places of an expert's list */
+    const void *w_up, *w_down;      /* packed tiles of all experts */
+    const unsigned short *x;        /* [n][ldx] bf16; in lane order for mma, as it is for wgmma */
+    unsigned short *h, *y;          /* [n * k][steps * 16 of f], [n * k][row tiles * 16 of d]; bf16 */
+    long long ldx, ldo;             /* elements */
+    int *counts;                    /* [e] pairs of each expert; back to zero at the end */
+    const int *list;                /* [e][cap] pairs */
+    const int *ids;                 /* [n * k], -1: empty slot */
+    const float *weights;           /* [n * k] */
+    void *out;                      /* [n][ldo] */
+    int *next, *done_up, *done_down, *left; /* counters, zero between launches */
+    float limit;
+    int combine_tokens, lag;        /* tokens of a combine item; blocks of columns it stays behind the down product */
+    int out_bf16, add;
+    long long *trace;
+} experts_args;
