@@ -69,6 +69,9 @@ struct shared {
     __align__(16) int pair[STAGES + 1][TOKENS]; /* of the items by turns: no more than STAGES are begun behind one that is being stored */
 };
 
+static_assert(STAGES * STAGE + sizeof(shared) <= EXPERTS_SHARED(WGMMA, TOKENS, MOST_TILES, KC, STAGES, EXPERTS, MOST_TASKS), "experts.cuh");
+static_assert(KC % 64 == 0 && (!WGMMA || KC == 64), "chunks of 64 inputs");
+
 DEVICE int ceil_div(int a, int b) {
     return (a + b - 1) / b;
 }
@@ -191,30 +194,31 @@ struct ring {
 };
 
 /* ---- the warp that copies weights ---- */
-/* The copy engine serves all its copies in turn, so a stage that is asked for late delays those before it: no more than
- * AHEAD stages are on their way at a time, though STAGES may be full. */
+/* What is on its way delays every other answer from memory, what blocks tell each other too: no more than AHEAD KB are
+ * asked for at a time, though STAGES stages may be full. */
 DEVICE void copy_weights(const experts_args &a, shared &s, u32 stages, int lane) {
     ring r = {0, 1}, behind = {0, 0}; /* empty at first */
     u64 policy = policy_evict_first();
     order o = order_of(a, s.tasks);
-    int item = (int)blockIdx.x, asked = 0;
+    int item = (int)blockIdx.x, flying = 0;
+    bool asked = false;
     for (;;) {
         barrier_wait(shared_address(&s.empty[r.stage]), (u32)r.parity);
-        if (asked > 0) { /* drawn no sooner than there is room for it: others may be quicker */
+        if (asked) { /* drawn no sooner than there is room for it: others may be quicker */
             if (lane == 0) item = (int)gridDim.x + atomicAdd(a.next, 1);
             item = __shfl_sync(~0u, item, 0);
         }
         if (item >= o.items) break;
         work w = work_of(a, s, o, item);
         int steps = steps_of(w), rows = w.kind == UP ? UP_ROWS : DOWN_ROWS, tiles = w.kind == COMBINE ? 0 : w.tiles;
+        int most = max(1, AHEAD * 1024 / (STEPS * 512 * max(tiles, 1)));
         const u8 *from = (const u8 *)(w.kind == UP ? a.w_up : a.w_down) + (size_t)w.expert * rows * steps * 512;
         for (int k = 0; k < steps; k += STEPS) {
             u32 here = (u32)min(STEPS, steps - k), ready = shared_address(&s.weights[r.stage]);
             if (k > 0) barrier_wait(shared_address(&s.empty[r.stage]), (u32)r.parity);
-            if (++asked > AHEAD) {
+            for (asked = true; flying >= most; flying--, behind.next())
                 barrier_wait(shared_address(&s.weights[behind.stage]), (u32)behind.parity);
-                behind.next();
-            }
+            flying++;
             if (lane == 0) {
                 if (k == 0) s.item[r.stage] = w;
                 barrier_arrive(shared_address(&s.posted[r.stage]));
@@ -292,8 +296,10 @@ DEVICE void copy_activations(const experts_args &a, shared &s, u32 stages, int m
         const int *pairs = a.list + (size_t)w.expert * a.cap + w.first;
         bool ready = w.kind != DOWN;
         for (int k = 0; k < steps_of(w); k += STEPS, r.next(), stage = stage + 1 == COPIERS ? 0 : stage + 1) {
-            if (stage != mine) continue;
             if (k > 0) barrier_wait(shared_address(&s.posted[r.stage]), (u32)r.parity);
+            __syncwarp();
+            if (lane == 0) barrier_arrive(shared_address(&s.empty[r.stage])); /* seen: it may be posted anew */
+            if (stage != mine) continue;
             if (w.kind == COMBINE) {
                 last.all(s, lane);
                 if (lane == 0) barrier_arrive(shared_address(&s.tokens[r.stage]));
@@ -623,7 +629,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) experts(const __grid_co
         for (int i = 0; i < STAGES; i++) {
             barrier_init(shared_address(&s.weights[i]), 1);
             barrier_init(shared_address(&s.tokens[i]), WGMMA ? 1 : 32);
-            barrier_init(shared_address(&s.empty[i]), WARPS);
+            barrier_init(shared_address(&s.empty[i]), WGMMA ? WARPS + COPIERS : WARPS);
             barrier_init(shared_address(&s.posted[i]), 1);
         }
         for (int i = 0; i < STORED; i++) {

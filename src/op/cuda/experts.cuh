@@ -14,5 +14,15 @@ typedef struct experts_args {
     float limit;
     int combine_tokens, lag;        /* tokens of a combine item; blocks of columns it stays behind the down product */
     int out_bf16, add;
+#ifdef TRACE
     long long *trace;
+#endif
 } experts_args;
+
+/* Bytes of dynamic shared memory of a block; `tiles`: the larger of UP_TILES and DOWN_TILES. The text checks that it is enough. */
+#define EXPERTS_STAGE(wgmma, tokens, tiles, kc) ((kc) / 64 * (tiles) * 2048 + (tokens) * ((wgmma) ? 2 * (kc) : 2 * (kc) + 64))
+#define EXPERTS_SHARED(wgmma, tokens, tiles, kc, stages, experts, tasks)                                           \
+    ((stages) * EXPERTS_STAGE(wgmma, tokens, tiles, kc) + (stages) * 64 + ((stages) + 1) * (tokens) * 4 + (experts) * 4 + \
+     (tasks) * 4 + 256)
+/* Most tasks that n tokens can make: every expert may have one that is not full. */
+#define EXPERTS_TASKS(n, k, experts, tokens) ((experts) + (int)((long long)(n) * (k) / (tokens)))

@@ -15,5 +15,12 @@ typedef struct router_args {
     int *ids;              /* [n * k] */
     float *weights;        /* [n * k] */
     float *logits;         /* [n][e] or NULL */
+#ifdef TRACE
     long long *trace;
+#endif
 } router_args;
+
+/* Bytes of dynamic shared memory of a block that takes `tokens` tokens. */
+#define ROUTER_EACH(d) ((((d) + 31) / 32 + 7) / 8)
+#define ROUTER_SHARED(tokens, d, experts) \
+    ((tokens) * (ROUTER_EACH(d) * 64 + (ROUTER_EACH(d) % 2 ? 0 : 64) + (((experts) + 31) / 32 * 32 + 4) * 4) + 64 * (experts))
