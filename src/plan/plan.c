@@ -85,7 +85,8 @@ static void say_passed(const table_choice *c) {
 static void fill(plan *p, const cadre_device *device, const table_set *set) {
     plan_row policy[PLAN_ROWS_MAX];
     int count = policy_rows(&p->key, p->kernel, pool_threads(device->threads), policy), at = 0;
-    for (int lo = 1, hi = 0; hi < INT_MAX; lo = hi + 1) {
+    for (int lo, hi = 0; hi < INT_MAX;) {
+        lo = hi + 1;
         if (p->count == PLAN_ROWS_MAX) {
             const plan_row *end = &policy[count - 1];
             plan_row *last = &p->rows[PLAN_ROWS_MAX - 1];
