@@ -259,6 +259,19 @@ static void put_machine(json_out *o, const doctor *d) {
     json_put_text(o, "huge_pages", d->huge);
 }
 
+static void put_tables(json_out *o) {
+    plan_tables t;
+    if (plan_tables_look(&t, NULL)) return;
+    json_open(o, "tables", '{');
+    json_put_text(o, "user", *t.user ? t.user : NULL);
+    json_put_int(o, "user_files", t.user_files);
+    json_put_text(o, "shipped", *t.shipped ? t.shipped : NULL);
+    json_put_int(o, "shipped_files", t.shipped_files);
+    json_put_int(o, "rows", t.rows);
+    json_put_int(o, "faults", t.faults);
+    json_close(o, '}');
+}
+
 static int report_json(const doctor *d, int status) {
     json_out o = {0};
     say_json_open(&o, "doctor");
@@ -272,6 +285,7 @@ static int report_json(const doctor *d, int status) {
     put_ceilings(&o, d);
     doctor_cuda_put(&d->cuda, &o);
     json_put_text(&o, "demo_model", d->has_demo ? d->demo : NULL);
+    put_tables(&o);
     json_open(&o, "missing", '[');
     for (int i = 0; i < d->missing_count; i++) json_put_text(&o, NULL, d->missing[i]);
     json_close(&o, ']');
@@ -356,6 +370,14 @@ static void say_places(void) {
     for (int i = 0; open_demo_place(i, path); i++) say_pair(i ? "" : "looked at", "%s", path);
 }
 
+static void say_tables(void) {
+    plan_tables t;
+    if (plan_tables_look(&t, NULL)) return;
+    say_pair("tables", "yours %s: %d; shipped %s: %d; %d rows%s", *t.user ? file_short(t.user) : "nowhere",
+             t.user_files, *t.shipped ? file_short(t.shipped) : "nowhere", t.shipped_files, t.rows,
+             t.faults ? ", some could not be read" : "");
+}
+
 static void say_report(const doctor *d) {
     char switches[512];
     say_machine(d);
@@ -363,6 +385,7 @@ static void say_report(const doctor *d) {
     doctor_cuda_say(&d->cuda);
     say_pair("demo model", "%s", d->has_demo ? d->demo : "not found");
     if (!d->has_demo) say_places();
+    say_tables();
     say_pair("switches", "%s", open_switches(switches));
     for (int i = 0; i < d->missing_count; i++) say_pair(i ? "" : "missing", "%s", d->missing[i]);
     if (!d->missing_count) say_pair("missing", "nothing");
