@@ -12,27 +12,34 @@ static float nearest(float v) {
     return t - 0x1.8p23f;
 }
 
-/* A NaN counts as infinite. */
-static float largest(const float *v, int n) {
-    float m = 0.0f;
-    for (int i = 0; i < n; i++) {
-        float a = v[i] < 0.0f ? -v[i] : v[i];
-        m = a > m || a != a ? a : m;
-        if (m != m) return INFINITY;
+/* The largest magnitude; a NaN counts as infinite. As bits, magnitudes order like whole numbers, a NaN above all: so
+ * there is no branch, and the loop becomes vectors. */
+static float largest(const float v[OP_BLOCK]) {
+    int32_t bits[OP_BLOCK], m = 0;
+    memcpy(bits, v, sizeof bits);
+    for (int i = 0; i < OP_BLOCK; i++) {
+        int32_t a = bits[i] & 0x7fffffff;
+        m = a > m ? a : m;
     }
-    return m;
+    float f;
+    memcpy(&f, &m, sizeof f);
+    return f < INFINITY ? f : INFINITY;
 }
 
 void quant_block(const float *v, int8_t q[OP_BLOCK], float *scale, int32_t *sum) {
-    float m = largest(v, OP_BLOCK);
-    bool plain = m >= 0x1p-100f && m < INFINITY;
-    float inverse = plain ? 127.0f / m : 0.0f;
-    *scale = plain ? m / 127.0f : m < INFINITY ? 0.0f : m;
+    float m = largest(v);
     *sum = 0;
-    for (int i = 0; i < OP_BLOCK; i++) {
-        q[i] = plain ? (int8_t)nearest(v[i] * inverse) : 0;
-        *sum += q[i];
+    if (!(m >= 0x1p-100f && m < INFINITY)) {
+        *scale = m < INFINITY ? 0.0f : m;
+        memset(q, 0, OP_BLOCK);
+        return;
     }
+    float inverse = 127.0f / m;
+    int32_t whole[OP_BLOCK], total = 0;
+    *scale = m / 127.0f;
+    for (int i = 0; i < OP_BLOCK; i++) total += whole[i] = (int32_t)nearest(v[i] * inverse);
+    for (int i = 0; i < OP_BLOCK; i++) q[i] = (int8_t)whole[i];
+    *sum = total;
 }
 
 void quant_row(const float *v, int n, void *row) {
@@ -116,7 +123,7 @@ static void weights4(const float *w, float m, int8_t *q, uint16_t *scale) {
 void quant_weights(cadre_dtype t, const float *w, int n, int8_t q[OP_BLOCK], uint16_t *scale) {
     float all[OP_BLOCK] = {0};
     memcpy(all, w, (size_t)n * sizeof *w);
-    float m = largest(all, OP_BLOCK);
+    float m = largest(all);
     memset(q, 0, OP_BLOCK);
     *scale = m < INFINITY ? 0 : 0x7fc0; /* a block that is not finite gives NaN */
     if (!(m >= 0x1p-100f && m < INFINITY)) return;

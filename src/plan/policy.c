@@ -25,7 +25,7 @@ static const rule rules[] = {
     {OP_EXPERTS, OP_ISA_AVX512, false, 1, {4, 2, 8, 4}, "about one row per expert: wide tiles"},
     {OP_EXPERTS, OP_ISA_AVX512, false, INT_MAX, {8, 1, 16, 8}, "rows share each weight load"},
     {OP_EXPERTS, OP_ISA_AVX2, true, INT_MAX, {2, 1, 8, 4}, "two rows fill the registers"},
-    {OP_EXPERTS, OP_ISA_AVX512, true, INT_MAX, {4, 2, 8, 4}, "four rows and four lines of weights fill the registers"},
+    {OP_EXPERTS, OP_ISA_AVX512, true, INT_MAX, {4, 2, 16, 8}, "four rows and four lines of weights fill the registers"},
     /*                                         heads keys grain: by the size of a group of heads, see fit_attn */
     {OP_ATTN, OP_ISA_AVX2, false, INT_MAX, {4, 1, 1}, "heads of a group share each key"},
     {OP_ATTN, OP_ISA_AVX512, false, INT_MAX, {8, 2, 1}, "heads of a group share each key"},

@@ -42,14 +42,17 @@ INLINE void quant_up_rows(bool q4, int sides, const op_experts *a, const experts
     const uint8_t *w = t->w;
     float *sums = t->y;
     for (int row = first, rows; row < end; row += rows) {
-        rows = qtile_rows(end - row < most ? end - row : most);
+        rows = qtile_rows(end - row, most);
         for (int r = 0; r < rows; r++) {
             int twin = tail && rows < most && row > first && r == rows - 1;
             t->x[r] = (const int8_t *)a->x + (size_t)(a->pair[row + r - twin] / a->k) * a->ldx;
         }
         for (int p = 0; p < made; p += panels) {
             t->w = w + (size_t)p * t->panel;
-            t->next = p + panels < made ? t->w + (size_t)panels * t->panel : row + rows < end ? NULL : next;
+            if (panels == made)
+                qtile_fetch(q4, sides, made, row - first, rows, end - first, most, next, t);
+            else
+                qtile_stream(q4, sides, rows, p + panels < made ? t->w + (size_t)panels * t->panel : NULL, t);
             t->y = sums + p * sides * OP_LANES;
             qtile_product(q4, sides, panels, rows, t);
         }
@@ -87,11 +90,11 @@ INLINE void quant_down_rows(bool q4, const op_experts *a, int most, int expert, 
     bool tail = fault_planted(FAULT_TAIL);
     int first = a->offset[expert], end = a->offset[expert + 1];
     for (int row = first, rows; row < end; row += rows) {
-        rows = qtile_rows(end - row < most ? end - row : most);
+        rows = qtile_rows(end - row, most);
         for (int r = 0; r < rows; r++) t->x[r] = (const int8_t *)a->h + (size_t)(row + r) * a->ldh;
         if (tail && rows < most && row > first) t->x[rows - 1] -= a->ldh;
         t->y = a->slots + (size_t)row * t->ldy + at * OP_LANES;
-        t->next = row + rows < end ? NULL : next;
+        qtile_fetch(q4, 1, panels, row - first, rows, end - first, most, next, t);
         qtile_product(q4, 1, panels, rows, t);
     }
 }

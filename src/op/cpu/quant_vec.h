@@ -41,6 +41,8 @@ INLINE int32_t i_store8(int8_t *p, vf v) {
     return _mm512_reduce_add_epi32(n);
 }
 INLINE vf v_abs(vf a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
+/* The largest lane; any, if one is a NaN. */
+INLINE float v_max16(vf a) { return _mm512_reduce_max_ps(a); }
 INLINE bool v_any_nan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q) != 0; }
 #else
 typedef struct vi {
@@ -84,20 +86,18 @@ INLINE vf v_abs(vf v) {
     __m256 sign = _mm256_set1_ps(-0.0f);
     return (vf){_mm256_andnot_ps(sign, v.a), _mm256_andnot_ps(sign, v.b)};
 }
+INLINE float v_max16(vf v) {
+    __m256 a = _mm256_max_ps(v.a, v.b);
+    __m128 q = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    q = _mm_max_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_max_ss(q, _mm_movehdup_ps(q)));
+}
 INLINE bool v_any_nan(vf v) {
     return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(v.a, v.a, _CMP_UNORD_Q), _mm256_cmp_ps(v.b, v.b, _CMP_UNORD_Q))) != 0;
 }
 #endif
 /* clang-format on */
 
-/* The largest lane. */
-INLINE float v_max16(vf v) {
-    _Alignas(64) float lanes[OP_LANES];
-    v_store(lanes, v);
-    float m = lanes[0];
-    UNROLL for (int i = 1; i < OP_LANES; i++) m = lanes[i] > m ? lanes[i] : m;
-    return m;
-}
 INLINE vi i_input(const int8_t *x) {
     int32_t four;
     memcpy(&four, x, sizeof four);
