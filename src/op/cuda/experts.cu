@@ -175,14 +175,16 @@ DEVICE void list_tasks(const experts_args &a, shared &s, int lane) {
 #endif
 
 /* The registers that copying warps do not need go to those that multiply. */
+#define LESS (THREADS > 512 ? 40 : 56)
+#define MORE ((65536 - 32 * PRODUCERS * LESS) / (32 * WARPS) / 8 * 8)
 DEVICE void registers_less() {
 #if WGMMA
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(LESS));
 #endif
 }
 DEVICE void registers_more() {
 #if WGMMA
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COPIERS == 2 ? 224 : 200));
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(MORE > 232 ? 232 : MORE));
 #endif
 }
 
@@ -211,7 +213,7 @@ DEVICE void copy_weights(const experts_args &a, shared &s, u32 stages, int lane)
         if (item >= o.items) break;
         work w = work_of(a, s, o, item);
         int steps = steps_of(w), rows = w.kind == UP ? UP_ROWS : DOWN_ROWS, tiles = w.kind == COMBINE ? 0 : w.tiles;
-        int most = max(1, AHEAD * 1024 / (STEPS * 512 * max(tiles, 1)));
+        int most = max(1, min(STAGES, AHEAD * 1024 / (STEPS * 512 * max(tiles, 1))));
         const u8 *from = (const u8 *)(w.kind == UP ? a.w_up : a.w_down) + (size_t)w.expert * rows * steps * 512;
         for (int k = 0; k < steps; k += STEPS) {
             u32 here = (u32)min(STEPS, steps - k), ready = shared_address(&s.weights[r.stage]);

@@ -14,7 +14,7 @@ typedef struct experts_args {
     float limit;
     int combine_tokens, lag;        /* tokens of a combine item; blocks of columns it stays behind the down product */
     int out_bf16, add;
-#ifdef TRACE
+#if defined TRACE || defined TRACE_ARGS
     long long *trace;
 #endif
 } experts_args;

@@ -15,7 +15,7 @@ typedef struct router_args {
     int *ids;              /* [n * k] */
     float *weights;        /* [n * k] */
     float *logits;         /* [n][e] or NULL */
-#ifdef TRACE
+#if defined TRACE || defined TRACE_ARGS
     long long *trace;
 #endif
 } router_args;
