@@ -141,6 +141,26 @@ bool team_take(team *t, int units, int grain, int *lo, int *hi) {
     return true;
 }
 
+static void claim(team *t, team_walk *w) {
+    if (!team_take(t, w->units, w->grain, &w->next, &w->end)) w->next = w->units;
+}
+
+team_walk team_walk_start(team *t, int units, int grain) {
+    team_walk w = {.units = units, .grain = grain, .next = units, .ahead = switch_get(SWITCH_AHEAD) != 0};
+    if (w.ahead) claim(t, &w);
+    return w;
+}
+
+bool team_walk_on(team *t, team_walk *w) {
+    if (!w->ahead) claim(t, w);
+    if (w->next >= w->units) return false;
+    w->lo = w->next;
+    w->hi = w->end;
+    w->next = w->units;
+    if (w->ahead) claim(t, w);
+    return true;
+}
+
 /* ---- workers ---- */
 
 static void futex(_Atomic uint32_t *word, int what, uint32_t value) {

@@ -34,4 +34,15 @@ void team_split(const team *t, int units, int grain, int *lo, int *hi);
 /* Dynamic: takes the next `grain` of `units` units into [*lo, *hi), false when all are taken. All members of the team
  * must call it until it says false, and a team_barrier must follow before the next phase that uses it. */
 bool team_take(team *t, int units, int grain, int *lo, int *hi);
+/* The same, claimed one piece ahead, so that a member can fetch what it works on next:
+ *   for (team_walk w = team_walk_start(t, units, grain); team_walk_on(t, &w);) units [w.lo, w.hi), later those from
+ * w.next
+ */
+typedef struct team_walk {
+    int units, grain, lo, hi;
+    int next, end; /* the piece after [lo, hi); next == units: none, or not known (switch ahead) */
+    bool ahead;
+} team_walk;
+team_walk team_walk_start(team *t, int units, int grain);
+bool team_walk_on(team *t, team_walk *w);
 #endif

@@ -11,6 +11,7 @@
     X(PIN, "pin", 1, 0, 1, "tie worker threads to CPUs where the program asks for it")                            \
     X(SIBLINGS, "siblings", 0, 0, 1, "count hardware threads of a core too when choosing the number of threads")  \
     X(SPIN, "spin", 2000, 0, 1000000, "microseconds a worker spins before it sleeps between runs")                \
+    X(AHEAD, "ahead", 1, 0, 1, "claim work one piece ahead, and fetch the head of its weights")                   \
     X(HUGE_PAGES, "huge_pages", 1, 0, 1, "ask for huge pages for weights and caches")                             \
     X(SPREAD, "spread", 1, 0, 1, "spread weights and caches over the memory nodes of a machine with several")     \
     X(FIT, "fit", 1, 0, 1, "refuse what needs more memory than there is; 0 only warns")                           \

@@ -52,7 +52,11 @@ void moe_dense_team(moe_dense *m, team *t, int n, const void *x, size_t ldx, flo
                   .y = y,
                   .ldy = ldy,
                   .add = add};
-    int lo, hi;
-    while (team_take(t, op_panels(m->out), knobs->grain, &lo, &hi)) m->plan.kernel->run.dense(&a, knobs, lo, hi);
+    int panels = op_panels(m->out);
+    size_t panel = m->bytes / (size_t)panels;
+    for (team_walk w = team_walk_start(t, panels, knobs->grain); team_walk_on(t, &w);) {
+        a.next = w.next < panels ? (char *)m->w + (size_t)w.next * panel : NULL;
+        m->plan.kernel->run.dense(&a, knobs, w.lo, w.hi);
+    }
     team_barrier(t);
 }

@@ -48,20 +48,27 @@ void moe_experts_done(moe_experts *m) {
 }
 
 /* Units of the up product: every active expert in `chunks` pieces of its panels. */
-static void up_team(const moe_experts *m, team *t, const moe_scratch *s, const op_experts *a,
-                    const experts_knobs *knobs) {
+static void up_team(const moe_experts *m, team *t, const moe_scratch *s, op_experts *a, const experts_knobs *knobs) {
     int step = op_up_step(m->dtype), chunk = knobs->chunk > step ? knobs->chunk : step;
-    int panels = op_panels(m->f), chunks = (panels + chunk - 1) / chunk, unit, end;
-    while (team_take(t, s->active_count * chunks, 1, &unit, &end)) {
-        int lo = unit % chunks * chunk, hi = lo + chunk < panels ? lo + chunk : panels;
-        m->plan.kernel->run.experts.up(a, knobs, s->active[unit / chunks], lo, hi);
+    int panels = op_panels(m->f), chunks = (panels + chunk - 1) / chunk, units = s->active_count * chunks;
+    size_t panel = m->up_stride / (size_t)panels;
+    for (team_walk w = team_walk_start(t, units, 1); team_walk_on(t, &w);) {
+        int lo = w.lo % chunks * chunk, hi = lo + chunk < panels ? lo + chunk : panels;
+        const char *next = (char *)m->w_up + (size_t)(w.next % chunks * chunk) * panel;
+        a->next = w.next < units ? next + (size_t)s->active[w.next / chunks] * m->up_stride : NULL;
+        m->plan.kernel->run.experts.up(a, knobs, s->active[w.lo / chunks], lo, hi);
     }
     team_barrier(t);
 }
 
-static void down_team(const moe_experts *m, team *t, const op_experts *a, const experts_knobs *knobs) {
-    int lo, hi;
-    while (team_take(t, op_panels(m->d), knobs->columns, &lo, &hi)) m->plan.kernel->run.experts.down(a, knobs, lo, hi);
+static void down_team(const moe_experts *m, team *t, const moe_scratch *s, op_experts *a, const experts_knobs *knobs) {
+    int panels = op_panels(m->d);
+    const char *first = (char *)m->w_down + (s->active_count ? (size_t)s->active[0] * m->down_stride : 0);
+    size_t panel = m->down_stride / (size_t)panels;
+    for (team_walk w = team_walk_start(t, panels, knobs->columns); team_walk_on(t, &w);) {
+        a->next = w.next < panels ? first + (size_t)w.next * panel : NULL;
+        m->plan.kernel->run.experts.down(a, knobs, w.lo, w.hi);
+    }
     team_barrier(t);
 }
 
@@ -93,5 +100,5 @@ void moe_experts_run(moe_experts *m, team *t, moe_scratch *s, int n, const void 
                     .slots = s->slots + (size_t)team_id(t) * s->slots_stride};
     if (team_id(t) == 0) s->touched += (size_t)s->active_count * (m->up_stride + m->down_stride);
     up_team(m, t, s, &a, &row->knobs.experts);
-    down_team(m, t, &a, &row->knobs.experts);
+    down_team(m, t, s, &a, &row->knobs.experts);
 }

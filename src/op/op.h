@@ -97,7 +97,8 @@ typedef struct op_dense {
     const float *bias; /* [out] or NULL; added once after the chain */
     float *y;          /* [n][ldy] */
     size_t ldy;
-    bool add; /* y += result (one addition per element) instead of y = */
+    bool add;         /* y += result (one addition per element) instead of y = */
+    const void *next; /* weights of the caller's next call, for a kernel to fetch their head; NULL: unknown */
 } op_dense;
 /* Units: panels of 16 outputs. */
 typedef void op_dense_fn(const op_dense *a, const dense_knobs *knobs, int lo, int hi);
@@ -121,8 +122,9 @@ typedef struct op_experts {
     const float *weight; /* [n * k] */
     float *out;          /* [n][ldo] */
     size_t ldo;
-    bool add;     /* out += result (one addition per element) instead of out = */
-    float *slots; /* scratch of one member: [rows][16 * knobs->columns] */
+    bool add;         /* out += result (one addition per element) instead of out = */
+    float *slots;     /* scratch of one member: [rows][16 * knobs->columns] */
+    const void *next; /* weights of the caller's next call, for a kernel to fetch their head; NULL: unknown */
 } op_experts;
 /* h = act(up product), rows of one expert, for panels [lo, hi) of f. */
 typedef void op_experts_up_fn(const op_experts *a, const experts_knobs *knobs, int expert, int lo, int hi);

@@ -79,15 +79,53 @@ static void take_all(void *ctx, team *t) {
     }
 }
 
+/* Every unit once, nothing announced. */
+static void walk_silent(void *ctx, team *t) {
+    job *j = ctx;
+    for (team_walk w = team_walk_start(t, UNITS, 7); team_walk_on(t, &w);) {
+        if (w.next != UNITS) j->wrong++;
+        for (int i = w.lo; i < w.hi; i++) j->units[i]++;
+    }
+    team_barrier(t);
+    for (int i = team_id(t); i < UNITS; i += team_size(t))
+        if (j->units[i] != 1) j->wrong++;
+}
+
+/* Every unit once, and each piece is the one that was announced before it. */
+static void walk_all(void *ctx, team *t) {
+    job *j = ctx;
+    static const int grains[] = {1, 7, 64, 5000};
+    for (int phase = 0; phase < 40; phase++) {
+        int grain = grains[phase % 4], announced = -1;
+        for (team_walk w = team_walk_start(t, UNITS, grain); team_walk_on(t, &w); announced = w.next) {
+            if (w.lo % grain || w.hi - w.lo > grain || w.hi > UNITS) j->wrong++;
+            if (announced >= 0 && w.lo != announced) j->wrong++;
+            for (int i = w.lo; i < w.hi; i++) j->units[i]++;
+        }
+        if (announced >= 0 && announced != UNITS) j->wrong++;
+        team_barrier(t);
+        for (int i = team_id(t); i < UNITS; i += team_size(t))
+            if (j->units[i] != phase + 1) j->wrong++;
+        team_barrier(t);
+    }
+}
+
 static void taking(void **state) {
     (void)state;
     static const int sizes[] = {1, 2, MANY};
     for (int s = 0; s < 3; s++) {
         pool *p = make(sizes[s]);
         for (int run = 0; run < 3; run++) {
-            job j = fresh(p);
+            job j = fresh(p), k = fresh(p);
             pool_run(p, take_all, &j);
             assert_int_equal(j.wrong, 0);
+            pool_run(p, walk_all, &k);
+            assert_int_equal(k.wrong, 0);
+            switch_set(SWITCH_AHEAD, 0);
+            k = fresh(p);
+            pool_run(p, walk_silent, &k);
+            assert_int_equal(k.wrong, 0);
+            switch_set(SWITCH_AHEAD, 1);
         }
         pool_free(p);
     }

@@ -49,7 +49,7 @@ INLINE void dense_run(cadre_dtype type, const op_dense *a, const dense_knobs *kn
         panels = tile_fit(knobs->panels, hi - p);
         t.w = (const char *)a->w + (size_t)p * t.panel;
         t.ldy = (size_t)panels * OP_LANES;
-        dense_rows(type, a, knobs->rows, p, panels, p + panels < hi ? t.w + (size_t)panels * t.panel : NULL, &t);
+        dense_rows(type, a, knobs->rows, p, panels, p + panels < hi ? t.w + (size_t)panels * t.panel : a->next, &t);
     }
 }
 

@@ -69,7 +69,7 @@ INLINE void experts_up(cadre_dtype type, const op_experts *a, const experts_knob
         panels = tile_fit(most, hi - p);
         t.w = (const char *)a->w_up + (size_t)expert * a->up_stride + (size_t)p * t.panel;
         t.ldy = (size_t)(panels * sides) * OP_LANES;
-        const char *next = p + panels < hi ? t.w + (size_t)panels * t.panel : NULL;
+        const char *next = p + panels < hi ? t.w + (size_t)panels * t.panel : a->next;
         experts_up_rows(type, a, knobs->rows, expert, p, panels, next, &t);
     }
 }
@@ -101,7 +101,7 @@ INLINE void experts_down_slots(cadre_dtype type, const op_experts *a, const expe
     for (int expert = experts_active(a, -1), after; expert < a->e; expert = after) {
         after = experts_active(a, expert);
         const char *w = (const char *)a->w_down + (size_t)expert * a->down_stride + (size_t)lo * t.panel;
-        const char *w_after = after < a->e ? w + (size_t)(after - expert) * a->down_stride : NULL;
+        const char *w_after = after < a->e ? w + (size_t)(after - expert) * a->down_stride : a->next;
         for (int p = lo, panels; p < hi; p += panels) {
             panels = tile_fit(most, hi - p);
             t.w = w + (size_t)(p - lo) * t.panel;
