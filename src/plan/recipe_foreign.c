@@ -115,8 +115,9 @@ static cadre_err read_shape(const recipe *r, const json *entry, shape *s, cadre_
     snprintf(s->name.device, sizeof s->name.device, "%s", device ? device : "");
     s->name.e = s->key.e;
     s->name.n = s->key.n = foreign_n(s->system, s->key.dtype, shard, s->key.gated);
-    if (device && strlen(device) >= sizeof s->name.device)
-        return recipe_fault(r, json_get(entry, "device"), why, "is longer than a table's name can hold");
+    if (device && (strlen(device) >= sizeof s->name.device || strchr(device, '/')))
+        return recipe_fault(r, json_get(entry, "device"), why, "is no part of a file's name");
+    if (s->key.n < 1) return recipe_fault(r, entry, why, "shard_intermediate_size leaves an N of 0");
     return CADRE_OK;
 }
 
@@ -210,6 +211,10 @@ static cadre_err read_policy(const recipe *r, const json *v, const shape *s, own
     if (!policy) return recipe_fault(r, json_get(v, "name"), why, "no policy is called '%.40s'", name);
     if (gemm_default(policy, (gemm_platform)platform, &key, &out->row.config, &rule, &bad))
         return recipe_fault(r, v, why, "%.200s", bad.text);
+    for (int f = 0; f < GEMM_FIELD_COUNT; f++)
+        if (gemm_field_must[f] && !(out->row.config.has & 1u << f))
+            return recipe_fault(r, v, why, "policy %s leaves %s to its kernel: that makes no row", name,
+                                gemm_field_names[f]);
     snprintf(out->source, sizeof out->source, "policy %s@%s on %s at M=%d: %s", policy->name, policy->version,
              gemm_platform_names[platform], key.m, rule);
     return CADRE_OK;

@@ -182,17 +182,17 @@ static void refused(void **state) {
 
 /* ---- installed ---- */
 
-/* A row for experts_f32_ref on the CPU at hand, as a table of it. */
-static void write_table(const char *dir, int beaten_chunk) {
+/* A row for the CPU at hand and n = 1..4 on one thread, as a table of it: chunk 16 where the default has 4. */
+static void write_row(const char *dir, const char *kernel_name, const int shape[4], int beaten_chunk) {
     native_row row;
     char *text, name[128], path[600];
     size_t len;
     cadre_device *device;
-    const op_kernel *kernel = op_kernel_named("experts_f32_ref");
+    const op_kernel *kernel = op_kernel_named(kernel_name);
     memset(&row, 0, sizeof row);
     assert_int_equal(cadre_device_open(&(cadre_device_options){.threads = 1}, &device, NULL), CADRE_OK);
-    row.family = OP_EXPERTS, row.dtype = CADRE_F32;
-    row.d = 64, row.f = 32, row.e = 8, row.k = 2, row.gated = true, row.threads = 1;
+    row.family = OP_EXPERTS, row.dtype = kernel->dtype;
+    row.d = shape[0], row.f = shape[1], row.e = shape[2], row.k = shape[3], row.gated = true, row.threads = 1;
     row.n_lo = 1, row.n_hi = 4, row.at = 1;
     op_knobs_default(OP_EXPERTS, &row.beaten);
     op_knobs_fit(kernel, &row.beaten);
@@ -215,6 +215,10 @@ static void write_table(const char *dir, int beaten_chunk) {
     assert_int_equal(file_write(path, text, len, NULL), CADRE_OK);
     mem_free(text);
     cadre_device_close(device);
+}
+
+static void write_table(const char *dir, int beaten_chunk) {
+    write_row(dir, "experts_f32_ref", (int[]){64, 32, 8, 2}, beaten_chunk);
 }
 
 #define EXPLAIN "plan explain --shape E=8,d=64,f=32,k=2,dtype=f32 --m 1,5 --threads 1 --set isa=ref --json"
@@ -272,6 +276,31 @@ static void installed(void **state) {
     puts("field T12 ok");
 }
 
+/* Law L1 with a row of a table: it runs, its receipt says so, and the tokens are the same. */
+static void same_bits(void **state) {
+    (void)state;
+    char with[500], sha[65];
+    shell("mkdir -p '%s/own'", scratch);
+    write_row(in("own"), "experts_bf16_ref", (int[]){256, 64, 18, 4}, 4);
+    snprintf(with, sizeof with, "CADRE_SET=tables_dir='%s'", in("own"));
+    for (int i = 0; i < 2; i++) {
+        ran r = command_after(i ? with : "CADRE_SET=tables=off", "run -n 8 --threads 1 --set isa=ref --json");
+        json_doc *doc = command_json(&r);
+        const json *root = json_get(json_root(doc), "sha256"), *receipt = json_get(json_root(doc), "receipts")->child;
+        if (i) assert_string_equal(root->text, sha);
+        snprintf(sha, sizeof sha, "%s", root->text);
+        while (receipt && !json_is(json_get(receipt, "source"), "user")) receipt = receipt->next;
+        assert_true(!receipt == !i);
+        if (receipt) {
+            assert_true(json_get(receipt, "runs")->integer >= 7);
+            assert_int_equal(json_get(receipt, "line")->integer, 5);
+            assert_non_null(strstr(json_get(receipt, "shadows")->text, "chunk=4"));
+        }
+        json_free(doc);
+        command_free(&r);
+    }
+}
+
 static int make_scratch(void **state) {
     (void)state;
     return mkdtemp(scratch) ? 0 : -1;
@@ -285,8 +314,8 @@ static int remove_scratch(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(build),   cmocka_unit_test(merge),   cmocka_unit_test(show),
-        cmocka_unit_test(convert), cmocka_unit_test(refused), cmocka_unit_test(installed),
+        cmocka_unit_test(build),   cmocka_unit_test(merge),     cmocka_unit_test(show),      cmocka_unit_test(convert),
+        cmocka_unit_test(refused), cmocka_unit_test(installed), cmocka_unit_test(same_bits),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }

@@ -169,6 +169,8 @@ static void v30_recipe_errors(void **state) {
     refused(entry("16", "\"bf16\"", "{\"config\":{\"TILE\":16},\"source\":\"x\"}"), "/0/pinned_rows/16/config/TILE",
             "no kernel has this field");
     refused(entry("16", "\"bf16\"", "{\"source\":\"x\"}"), "/0/pinned_rows/16", "either config and source, or policy");
+    refused(entry("16", "\"bf16\"", "{\"policy\":{\"name\":\"bi-v100\",\"platform\":\"corex\"}}"),
+            "/0/pinned_rows/16/policy", "to its kernel");
     refused(entry("16", "\"bf16\"", "{\"policy\":{\"name\":\"none\"}}"), "/0/pinned_rows/16/policy/name", "no policy");
     refused(entry("16", "\"bf16\"",
                   "{\"config\":" CONFIG ",\"source\":\"x\",\"measured\":{\"what\":\"t\",\"unit\":\"ms\",\"with\":0,"
