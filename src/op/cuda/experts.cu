@@ -51,7 +51,7 @@ struct __align__(16) work {
     int first, count; /* pairs list[first .. first + count) of the expert; COMBINE: tokens */
     int tile, tiles;  /* row tiles */
     int block;        /* of columns, for the down product and the combine */
-    int spare;
+    int task;
 };
 DEVICE int steps_of(const work &w) { /* COMBINE: one empty stage */
     return w.kind == UP ? UP_STEPS : w.kind == DOWN ? DOWN_STEPS : 1;
@@ -66,6 +66,9 @@ struct shared {
     int *counter[STORED]; /* that a stored item is counted in, NULL: no more */
     int counts[EXPERTS];
     u32 task[MOST_TASKS]; /* expert << 16 | which TOKENS of it */
+#if WGMMA
+    int row[MOST_TASKS];  /* the first of its rows of activations, a multiple of 8 */
+#endif
     __align__(16) int pair[STAGES + 1][TOKENS]; /* of the items by turns: no more than STAGES are begun behind one that is being stored */
 };
 
@@ -111,11 +114,24 @@ DEVICE void place_down(const order &o, int i, int *block, int *rest, bool *combi
     }
 }
 
+/* Inclusive sum over the lanes. */
+DEVICE int scan(int v, int lane) {
+    for (int d = 1; d < 32; d *= 2) {
+        int below = __shfl_up_sync(~0u, v, d);
+        if (lane >= d) v += below;
+    }
+    return v;
+}
+/* How many of an expert's pairs a task takes: its tasks are alike. */
+DEVICE int task_size(int all) {
+    int chunks = ceil_div(all, TOKENS);
+    return chunks <= 1 ? all : ceil_div(ceil_div(all, chunks), 8) * 8;
+}
 DEVICE work work_of(const experts_args &a, const shared &s, const order &o, int item) {
     work w;
     int task = item / GROUPS, rest;
     bool combine;
-    w.spare = 0, w.block = 0, w.expert = 0;
+    w.task = 0, w.block = 0, w.expert = 0;
     if (item < o.ups) {
         w.kind = UP;
         w.tile = item % GROUPS * UP_TILES;
@@ -132,9 +148,9 @@ DEVICE work work_of(const experts_args &a, const shared &s, const order &o, int 
         }
         task = rest;
     }
+    w.task = task;
     w.expert = (int)(s.task[task] >> 16);
-    int all = s.counts[w.expert], chunks = ceil_div(all, TOKENS);
-    int each = chunks == 1 ? all : ceil_div(ceil_div(all, chunks), 8) * 8; /* an expert's tasks are alike */
+    int all = s.counts[w.expert], each = task_size(all);
     w.first = (int)(s.task[task] & 0xffffu) * each;
     w.count = min(each, all - w.first);
     return w;
@@ -143,21 +159,22 @@ DEVICE work work_of(const experts_args &a, const shared &s, const order &o, int 
 /* Tasks in order of experts, by one warp. */
 DEVICE void list_tasks(const experts_args &a, shared &s, int lane) {
     const int rounds = (EXPERTS + 31) / 32;
-    int base = 0, count[rounds];
+    int tasks = 0, rows = 0, count[rounds];
 #pragma unroll
     for (int i = 0; i < rounds; i++) count[i] = i * 32 + lane < EXPERTS ? a.counts[i * 32 + lane] : 0;
 #pragma unroll
     for (int i = 0; i < rounds; i++) {
-        int e = i * 32 + lane, n = ceil_div(count[i], TOKENS), sum = n;
+        int e = i * 32 + lane, n = ceil_div(count[i], TOKENS), sum = scan(n, lane);
         if (e < EXPERTS) s.counts[e] = count[i];
-        for (int d = 1; d < 32; d *= 2) {
-            int v = __shfl_up_sync(~0u, sum, d);
-            if (lane >= d) sum += v;
-        }
-        for (int j = 0; j < n; j++) s.task[base + sum - n + j] = (u32)e << 16 | (u32)j;
-        base += __shfl_sync(~0u, sum, 31);
+        for (int j = 0; j < n; j++) s.task[tasks + sum - n + j] = (u32)e << 16 | (u32)j;
+#if WGMMA
+        int wide = ceil_div(count[i], 8) * 8, at = scan(wide, lane);
+        for (int j = 0; j < n; j++) s.row[tasks + sum - n + j] = rows + at - wide + j * task_size(count[i]);
+        rows += __shfl_sync(~0u, at, 31);
+#endif
+        tasks += __shfl_sync(~0u, sum, 31);
     }
-    if (lane == 0) s.tasks = base;
+    if (lane == 0) s.tasks = tasks;
 }
 
 #ifdef TRACE
@@ -195,6 +212,22 @@ struct ring {
     }
 };
 
+/* ---- waiting for other blocks ---- */
+/* By whole warps: until the counter is there, and what was written before it can be read. */
+DEVICE void wait_count(const int *counter, int least) {
+    if ((threadIdx.x & 31) == 0)
+        while (load_acquire(counter) < least) {}
+    __syncwarp();
+}
+/* An expert's up product is this many items, and each is told. */
+DEVICE int up_parts(const shared &s, int expert) {
+    return ceil_div(s.counts[expert], TOKENS) * GROUPS;
+}
+/* What the other blocks made of an expert's up product can be read. */
+DEVICE void wait_up(const experts_args &a, const shared &s, int expert) {
+    wait_count(&a.done_up[expert], up_parts(s, expert));
+}
+
 /* ---- the warp that copies weights ---- */
 /* What is on its way delays every other answer from memory, what blocks tell each other too: no more than AHEAD KB are
  * asked for at a time, though STAGES stages may be full. */
@@ -213,6 +246,13 @@ DEVICE void copy_weights(const experts_args &a, shared &s, u32 stages, int lane)
         if (item >= o.items) break;
         work w = work_of(a, s, o, item);
         int steps = steps_of(w), rows = w.kind == UP ? UP_ROWS : DOWN_ROWS, tiles = w.kind == COMBINE ? 0 : w.tiles;
+#if WGMMA
+        int wide = ceil_div(w.count, 8) * 8;
+        const bf16 *rows_from = w.kind == UP ? a.xs + (size_t)s.row[w.task] * (UP_STEPS * 16) : a.h + (size_t)s.row[w.task] * (DOWN_STEPS * 16);
+        if (w.kind == UP) wait_count(&a.gathered[w.task], COPIERS);
+        if (w.kind == DOWN) wait_up(a, s, w.expert);
+        if (w.kind != COMBINE) fence_async();
+#endif
         int most = max(1, min(STAGES, AHEAD * 1024 / (STEPS * 512 * max(tiles, 1))));
         const u8 *from = (const u8 *)(w.kind == UP ? a.w_up : a.w_down) + (size_t)w.expert * rows * steps * 512;
         for (int k = 0; k < steps; k += STEPS) {
@@ -223,10 +263,18 @@ DEVICE void copy_weights(const experts_args &a, shared &s, u32 stages, int lane)
             flying++;
             if (lane == 0) {
                 if (k == 0) s.item[r.stage] = w;
+#if WGMMA
+                barrier_expect(ready, w.kind == COMBINE ? 0u : here * 512 * (u32)tiles + (u32)wide * 128);
+            }
+            __syncwarp();
+            if (lane == 31 && w.kind != COMBINE)
+                bulk_copy(stages + (u32)r.stage * STAGE + W_BYTES, rows_from + (size_t)(k / 4) * wide * 64, (u32)wide * 128, ready);
+#else
                 barrier_arrive(shared_address(&s.posted[r.stage]));
                 barrier_expect(ready, here * 512 * (u32)tiles);
             }
             __syncwarp();
+#endif
             if (4 * lane < (int)here && tiles > 0) { /* a chunk a lane */
                 int wide = min(4, steps - k - 4 * lane);
                 bulk_copy_hint(stages + (u32)r.stage * STAGE + (u32)lane * CHUNK,
@@ -237,7 +285,9 @@ DEVICE void copy_weights(const experts_args &a, shared &s, u32 stages, int lane)
     }
     if (lane == 0) {
         s.item[r.stage].kind = END;
+#if !WGMMA
         barrier_arrive(shared_address(&s.posted[r.stage]));
+#endif
         barrier_arrive(shared_address(&s.weights[r.stage]));
     }
 }
@@ -248,82 +298,38 @@ DEVICE const bf16 *row_of(const experts_args &a, int kind, int pair) {
     return kind == DOWN ? a.h + (size_t)pair * (DOWN_STEPS * 16) : a.x + (size_t)(pair / CHOSEN) * a.ldx;
 }
 
-/* By whole warps: until the counter is there, and what was written before it can be read. */
-DEVICE void wait_count(const int *counter, int least) {
-    if ((threadIdx.x & 31) == 0)
-        while (load_acquire(counter) < least) {}
-    __syncwarp();
+/* Activations for wgmma lie as it reads them: a task's `wide` rows (its pairs, up to a multiple of 8) by chunks of 64 inputs,
+ *
+ *     chunk 0: row 0: 128 bytes | row 1: ...     chunk 1: row 0: ...
+ *
+ * and in row r the 16-byte part c at place c ^ (r & 7). Elements from the task's start: */
+DEVICE int swizzled(int wide, int r, int input) {
+    return input / 64 * wide * 64 + r * 64 + ((input / 8 % 8) ^ (r & 7)) * 8 + input % 8;
 }
-/* An expert's up product is this many items, and each is told. */
-DEVICE int up_parts(const shared &s, int expert) {
-    return ceil_div(s.counts[expert], TOKENS) * GROUPS;
-}
-/* What the other blocks made of an expert's up product can be read. */
-DEVICE void wait_up(const experts_args &a, const shared &s, int expert) {
-    wait_count(&a.done_up[expert], up_parts(s, expert));
-}
-
 #if WGMMA
-/* Rows of 128 bytes, eight lanes a row; the 16-byte part c of row r goes to place c ^ (r & 7). */
-DEVICE void copy_rows(const experts_args &a, const work &w, const int *pair, u32 to, int k, int lane) {
-    int part = lane & 7;
-#pragma unroll 4
-    for (int r = lane >> 3; r < w.count; r += 4)
-        copy16(to + (u32)(r * 128 + ((part ^ (r & 7)) << 4)), row_of(a, w.kind, pair[r]) + k * 16 + part * 8);
-}
-/* Warp `mine` of COPIERS takes every COPIERS-th stage. What its copies wrote it must make known to wgmma itself, and that
- * takes long: so it asks for its next stage before it tells of the last. */
-struct late {
-    int stage; /* asked for and not told, -1: none */
-    DEVICE_METHOD void tell(shared &s, int lane) {
-        if (stage < 0) return;
+/* Tasks by turns of the blocks, rows by turns of the warps: x is brought into that order once, while the first products run. */
+DEVICE void copy_activations(const experts_args &a, shared &s, u32, int mine, int lane) {
+    const int parts = UP_STEPS * 2;
+    for (int t = (int)blockIdx.x; t < s.tasks; t += (int)gridDim.x) {
+        int e = (int)(s.task[t] >> 16), each = task_size(s.counts[e]), first = (int)(s.task[t] & 0xffffu) * each;
+        int count = min(each, s.counts[e] - first), wide = ceil_div(count, 8) * 8;
+        bf16 *to = a.xs + (size_t)s.row[t] * (UP_STEPS * 16);
+        for (int r = mine; r < count; r += COPIERS) {
+            const uint4 *from = (const uint4 *)(a.x + (size_t)(a.list[(size_t)e * a.cap + first + r] / CHOSEN) * a.ldx);
+            for (int p0 = 0; p0 < parts; p0 += 256) {
+                uint4 v[8];
+#pragma unroll
+                for (int i = 0; i < 8; i++)
+                    if (p0 + i * 32 + lane < parts) v[i] = from[p0 + i * 32 + lane];
+#pragma unroll
+                for (int i = 0; i < 8; i++)
+                    if (p0 + i * 32 + lane < parts) *(uint4 *)(to + swizzled(wide, r, (p0 + i * 32 + lane) * 8)) = v[i];
+            }
+        }
         fence_async();
         __syncwarp();
-        if (lane == 0) barrier_arrive(shared_address(&s.tokens[stage]));
-        stage = -1;
+        if (lane == 0) add_release(&a.gathered[t], 1);
     }
-    DEVICE_METHOD void all(shared &s, int lane) {
-        copies_wait<0>();
-        tell(s, lane);
-    }
-};
-DEVICE void copy_activations(const experts_args &a, shared &s, u32 stages, int mine, int lane) {
-    ring r = {0, 0};
-    late last = {-1};
-    int turn = 0, stage = 0;
-    for (;;) {
-        barrier_wait(shared_address(&s.posted[r.stage]), (u32)r.parity);
-        work w = s.item[r.stage];
-        if (w.kind == END) break;
-        const int *pairs = a.list + (size_t)w.expert * a.cap + w.first;
-        bool ready = w.kind != DOWN;
-        for (int k = 0; k < steps_of(w); k += STEPS, r.next(), stage = stage + 1 == COPIERS ? 0 : stage + 1) {
-            if (k > 0) barrier_wait(shared_address(&s.posted[r.stage]), (u32)r.parity);
-            __syncwarp();
-            if (lane == 0) barrier_arrive(shared_address(&s.empty[r.stage])); /* seen: it may be posted anew */
-            if (stage != mine) continue;
-            if (w.kind == COMBINE) {
-                last.all(s, lane);
-                if (lane == 0) barrier_arrive(shared_address(&s.tokens[r.stage]));
-                continue;
-            }
-            if (k == 0) /* for those who store: they come after this stage */
-                for (int t = lane; t < ceil_div(w.count, 8) * 8; t += 32) s.pair[turn][t] = t < w.count ? pairs[t] : -1;
-            if (!ready) {
-                if (load_acquire(&a.done_up[w.expert]) < up_parts(s, w.expert)) last.all(s, lane); /* it may wait for that */
-                wait_up(a, s, w.expert), ready = true;
-            }
-            copy_rows(a, w, pairs, stages + (u32)r.stage * STAGE + W_BYTES, k, lane);
-            copies_commit();
-            copies_wait<COPIERS == 2 ? 1 : 0>();
-            if (COPIERS > 2) last.stage = r.stage; /* the others are at work meanwhile, and the ring is not that deep */
-            last.tell(s, lane);
-            if (COPIERS == 2) last.stage = r.stage;
-        }
-        if (w.kind != COMBINE && ++turn > STAGES) turn = 0;
-    }
-    last.all(s, lane);
-    if (mine == 0 && lane == 0) barrier_arrive(shared_address(&s.tokens[r.stage]));
 }
 #else
 /* 16 bytes a lane and turn: lane l has part l % PARTS of tokens l / PARTS, l / PARTS + 32 / PARTS, ... Ordinary copies, not the
@@ -365,7 +371,9 @@ DEVICE void copy_activations(const experts_args &a, shared &s, u32 stages, int, 
 /* ---- the warps that multiply ---- */
 DEVICE void wait_stage(shared &s, const ring &r) {
     barrier_wait(shared_address(&s.weights[r.stage]), (u32)r.parity);
+#if !WGMMA
     barrier_wait(shared_address(&s.tokens[r.stage]), (u32)r.parity);
+#endif
 }
 DEVICE float activate(const experts_args &a, float gate, float up) {
 #if ACT == 1
@@ -377,30 +385,36 @@ DEVICE float relu2(float v) {
     v = fmaxf(v, 0.0f);
     return __fmul_rn(v, v);
 }
-/* Where the activation at a place of the packed rows is kept. */
-DEVICE int h_place(int place) {
-    return WGMMA ? lane_order(place) : place;
+/* c: rows g and g + 8 of a row tile, tokens 2q and 2q + 1. Where two neighbours of one of these tokens go: */
+struct target {
+    bf16 *x, *y; /* of token 2q, of 2q + 1; NULL: there is none */
+};
+DEVICE void store_two(bf16 *to, u32 two) {
+    if (to) *(u32 *)to = two;
 }
-
-/* c: rows g and g + 8 of a row tile, tokens 2q and 2q + 1; pair: theirs, -1: none. */
-DEVICE void store_two(bf16 *rows, int width, int pair, int place, u32 two) {
-    if (pair >= 0) *(u32 *)(rows + (size_t)pair * width + place) = two;
-}
-DEVICE void store_up(const experts_args &a, int tile, int2 pair, const float *c, int g) {
+DEVICE void store_up(const experts_args &a, target to, const float *c, int g) {
 #if ACT == 2
-    store_two(a.h, DOWN_STEPS * 16, pair.x, h_place(tile * 16 + 2 * g), to_bf16x2(relu2(c[0]), relu2(c[2])));
-    store_two(a.h, DOWN_STEPS * 16, pair.y, h_place(tile * 16 + 2 * g), to_bf16x2(relu2(c[1]), relu2(c[3])));
+    store_two(to.x, to_bf16x2(relu2(c[0]), relu2(c[2])));
+    store_two(to.y, to_bf16x2(relu2(c[1]), relu2(c[3])));
 #else
     /* A lane has one feature of two tokens, its neighbour the next feature: they swap, and each stores two features. */
     float mine = activate(a, c[0], c[2]), other = activate(a, c[1], c[3]);
     float back = __shfl_xor_sync(~0u, g & 1 ? mine : other, 4);
-    store_two(a.h, DOWN_STEPS * 16, g & 1 ? pair.y : pair.x, h_place(tile * 8 + (g & ~1)),
-              g & 1 ? to_bf16x2(back, other) : to_bf16x2(mine, back));
+    store_two(g & 1 ? to.y : to.x, g & 1 ? to_bf16x2(back, other) : to_bf16x2(mine, back));
 #endif
 }
-DEVICE void store_down(const experts_args &a, int tile, int2 pair, const float *c, int g) {
-    store_two(a.y, DOWN_ROWS * 16, pair.x, tile * 16 + 2 * g, to_bf16x2(c[0], c[2]));
-    store_two(a.y, DOWN_ROWS * 16, pair.y, tile * 16 + 2 * g, to_bf16x2(c[1], c[3]));
+DEVICE void store_down(target to, const float *c) {
+    store_two(to.x, to_bf16x2(c[0], c[2]));
+    store_two(to.y, to_bf16x2(c[1], c[3]));
+}
+/* The activations of token r of the item (its pair), from the place-th of the packed rows on. */
+DEVICE bf16 *h_at(const experts_args &a, const shared &s, const work &w, int r, int pair, int place) {
+#if WGMMA
+    if (r >= w.count) return 0;
+    return a.h + (size_t)s.row[w.task] * (DOWN_STEPS * 16) + swizzled(ceil_div(w.count, 8) * 8, r, lane_order(place));
+#else
+    return pair < 0 ? 0 : a.h + (size_t)pair * (DOWN_STEPS * 16) + place;
+#endif
 }
 
 /* A token's slots: what each weighs, -1 and below in `pair`: empty. */
@@ -452,25 +466,33 @@ DEVICE void combine_share(const experts_args &a, int down, int warp, int lane) {
     if (i < all) s = slots_of(a, i / vectors);
     wait_count(a.done_down, down);
     for (; i < all; i += step) {
+        slots next = s;
+        if (i + step < all) next = slots_of(a, (i + step) / vectors); /* on its way while this one is combined */
         combine_vector(a, s, i / vectors, i % vectors * 8);
-        if (i + step < all) s = slots_of(a, (i + step) / vectors);
+        s = next;
     }
 }
 
-/* The sums go out. pair: of the item's tokens. */
-template <int TILES> DEVICE void store(const experts_args &a, const work &w, const float *c, const int *pair, int warp, int lane) {
+/* The sums go out. pair: of the item's tokens, -1 behind the last. */
+template <int TILES>
+DEVICE void store(const experts_args &a, const shared &s, const work &w, const float *c, const int *pair, int warp, int lane) {
+    int g = lane >> 2;
 #pragma unroll
     for (int t = 0; t < TILES; t++) {
         if (t * 8 >= w.count) break;
-        int2 two = *(const int2 *)(pair + t * 8 + 2 * (lane & 3));
+        int r = t * 8 + 2 * (lane & 3);
+        int2 two = *(const int2 *)(pair + r);
 #pragma unroll
         for (int o = 0; o < OWN; o++) {
-            int tile = warp + o * WARPS;
+            int tile = warp + o * WARPS, row = w.tile + tile, place = ACT == 2 ? row * 16 + 2 * g : row * 8 + (g & ~1);
+            const float *sums = c + (o * TILES + t) * 4;
             if (tile >= w.tiles) continue;
             if (w.kind == UP)
-                store_up(a, w.tile + tile, two, c + (o * TILES + t) * 4, lane >> 2);
-            else
-                store_down(a, w.tile + tile, two, c + (o * TILES + t) * 4, lane >> 2);
+                store_up(a, {h_at(a, s, w, r, two.x, place), h_at(a, s, w, r + 1, two.y, place)}, sums, g);
+            else {
+                bf16 *y = a.y + row * 16 + 2 * g;
+                store_down({two.x < 0 ? 0 : y + (size_t)two.x * (DOWN_ROWS * 16), two.y < 0 ? 0 : y + (size_t)two.y * (DOWN_ROWS * 16)}, sums);
+            }
         }
     }
 }
@@ -513,8 +535,11 @@ template <int N> DEVICE void product(shared &s, u32 stages, ring &r, float *c, i
 }
 template <int N> DEVICE void make_item(const experts_args &a, const work &w, shared &s, u32 stages, ring &r, int turn, int warp, int lane) {
     float c[N / 2] = {};
+    for (int t = warp * 32 + lane; t < ceil_div(w.count, 8) * 8; t += WARPS * 32)
+        s.pair[turn][t] = t < w.count ? a.list[(size_t)w.expert * a.cap + w.first + t] : -1;
     product<N>(s, stages, r, c, steps_of(w), warp, lane);
-    store<N / 8>(a, w, c, s.pair[turn], warp, lane);
+    sync_warps(1, WARPS * 32); /* the pairs are there */
+    store<N / 8>(a, s, w, c, s.pair[turn], warp, lane);
 }
 /* Two sizes: ptxas gives the sums of each size registers of their own. */
 DEVICE void make(const experts_args &a, const work &w, shared &s, u32 stages, ring &r, int turn, int warp, int lane) {
@@ -552,7 +577,7 @@ DEVICE void make(const experts_args &a, const work &w, shared &s, u32 stages, ri
         if (lane == 0) barrier_arrive(shared_address(&s.empty[r.stage]));
         r.next();
     }
-    store<TOKEN_TILES>(a, w, c, s.pair[turn], warp, lane);
+    store<TOKEN_TILES>(a, s, w, c, s.pair[turn], warp, lane);
 }
 #endif
 
@@ -618,6 +643,9 @@ DEVICE void leave(const experts_args &a, shared &s) {
     if (!s.last) return;
     for (int i = (int)threadIdx.x; i < EXPERTS; i += THREADS) a.counts[i] = a.done_up[i] = 0;
     for (int i = (int)threadIdx.x; i < BLOCKS; i += THREADS) a.done_down[i] = 0;
+#if WGMMA
+    for (int i = (int)threadIdx.x; i < s.tasks; i += THREADS) a.gathered[i] = 0;
+#endif
     if (threadIdx.x == 0) *a.next = 0, *a.left = 0;
 }
 
@@ -630,8 +658,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) experts(const __grid_co
         MARK(0);
         for (int i = 0; i < STAGES; i++) {
             barrier_init(shared_address(&s.weights[i]), 1);
-            barrier_init(shared_address(&s.tokens[i]), WGMMA ? 1 : 32);
-            barrier_init(shared_address(&s.empty[i]), WGMMA ? WARPS + COPIERS : WARPS);
+            barrier_init(shared_address(&s.tokens[i]), 32);
+            barrier_init(shared_address(&s.empty[i]), WARPS);
             barrier_init(shared_address(&s.posted[i]), 1);
         }
         for (int i = 0; i < STORED; i++) {

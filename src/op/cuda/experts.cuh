@@ -3,7 +3,9 @@ typedef struct experts_args {
     int n, cap;                     /* tokens now; places of an expert's list */
     const void *w_up, *w_down;      /* packed tiles of all experts */
     const unsigned short *x;        /* [n][ldx] bf16; in lane order for mma, as it is for wgmma */
-    unsigned short *h, *y;          /* [n * k][steps * 16 of f], [n * k][row tiles * 16 of d]; bf16 */
+    unsigned short *h, *y;          /* [EXPERTS_ROWS][steps * 16 of f], [n * k][row tiles * 16 of d]; bf16 */
+    unsigned short *xs;             /* wgmma: [EXPERTS_ROWS][steps * 16 of d], x by tasks */
+    int *gathered;                  /* wgmma: one per task, zero between launches */
     long long ldx, ldo;             /* elements */
     int *counts;                    /* [e] pairs of each expert; back to zero at the end */
     const int *list;                /* [e][cap] pairs */
@@ -14,7 +16,7 @@ typedef struct experts_args {
     float limit;
     int combine_tokens, lag;        /* tokens of a combine item; blocks of columns it stays behind the down product */
     int out_bf16, add;
-#if defined TRACE || defined TRACE_ARGS
+#ifdef TRACE
     long long *trace;
 #endif
 } experts_args;
@@ -23,6 +25,8 @@ typedef struct experts_args {
 #define EXPERTS_STAGE(wgmma, tokens, tiles, kc) ((kc) / 64 * (tiles) * 2048 + (tokens) * ((wgmma) ? 2 * (kc) : 2 * (kc) + 64))
 #define EXPERTS_SHARED(wgmma, tokens, tiles, kc, stages, experts, tasks)                                           \
     ((stages) * EXPERTS_STAGE(wgmma, tokens, tiles, kc) + (stages) * 64 + ((stages) + 1) * (tokens) * 4 + (experts) * 4 + \
-     (tasks) * 4 + 256)
+     (tasks) * ((wgmma) ? 8 : 4) + 256)
+/* Rows of h and xs: every expert's pairs up to a multiple of 8. */
+#define EXPERTS_ROWS(n, k, experts) ((long long)(n) * (k) + 8ll * (experts))
 /* Most tasks that n tokens can make: every expert may have one that is not full. */
 #define EXPERTS_TASKS(n, k, experts, tokens) ((experts) + (int)((long long)(n) * (k) / (tokens)))

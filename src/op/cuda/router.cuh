@@ -15,7 +15,7 @@ typedef struct router_args {
     int *ids;              /* [n * k] */
     float *weights;        /* [n * k] */
     float *logits;         /* [n][e] or NULL */
-#if defined TRACE || defined TRACE_ARGS
+#ifdef TRACE
     long long *trace;
 #endif
 } router_args;
