@@ -159,7 +159,10 @@ DEVICE work work_of(const experts_args &a, const shared &s, const order &o, int 
 /* Tasks in order of experts, by one warp. */
 DEVICE void list_tasks(const experts_args &a, shared &s, int lane) {
     const int rounds = (EXPERTS + 31) / 32;
-    int tasks = 0, rows = 0, count[rounds];
+    int tasks = 0, count[rounds];
+#if WGMMA
+    int rows = 0;
+#endif
 #pragma unroll
     for (int i = 0; i < rounds; i++) count[i] = i * 32 + lane < EXPERTS ? a.counts[i * 32 + lane] : 0;
 #pragma unroll
@@ -298,6 +301,7 @@ DEVICE const bf16 *row_of(const experts_args &a, int kind, int pair) {
     return kind == DOWN ? a.h + (size_t)pair * (DOWN_STEPS * 16) : a.x + (size_t)(pair / CHOSEN) * a.ldx;
 }
 
+#if WGMMA
 /* Activations for wgmma lie as it reads them: a task's `wide` rows (its pairs, up to a multiple of 8) by chunks of 64 inputs,
  *
  *     chunk 0: row 0: 128 bytes | row 1: ...     chunk 1: row 0: ...
@@ -306,7 +310,6 @@ DEVICE const bf16 *row_of(const experts_args &a, int kind, int pair) {
 DEVICE int swizzled(int wide, int r, int input) {
     return input / 64 * wide * 64 + r * 64 + ((input / 8 % 8) ^ (r & 7)) * 8 + input % 8;
 }
-#if WGMMA
 /* Tasks by turns of the blocks, rows by turns of the warps: x is brought into that order once, while the first products run. */
 DEVICE void copy_activations(const experts_args &a, shared &s, u32, int mine, int lane) {
     const int parts = UP_STEPS * 2;
@@ -375,16 +378,19 @@ DEVICE void wait_stage(shared &s, const ring &r) {
     barrier_wait(shared_address(&s.tokens[r.stage]), (u32)r.parity);
 #endif
 }
+#if ACT == 2
+DEVICE float relu2(float v) {
+    v = fmaxf(v, 0.0f);
+    return __fmul_rn(v, v);
+}
+#else
 DEVICE float activate(const experts_args &a, float gate, float up) {
 #if ACT == 1
     gate = fminf(gate, a.limit), up = fminf(fmaxf(up, -a.limit), a.limit);
 #endif
     return __fmul_rn(silu_id(gate), up);
 }
-DEVICE float relu2(float v) {
-    v = fmaxf(v, 0.0f);
-    return __fmul_rn(v, v);
-}
+#endif
 /* c: rows g and g + 8 of a row tile, tokens 2q and 2q + 1. Where two neighbours of one of these tokens go: */
 struct target {
     bf16 *x, *y; /* of token 2q, of 2q + 1; NULL: there is none */

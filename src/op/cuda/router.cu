@@ -57,26 +57,20 @@ DEVICE float no_nan(float v) {
 /* ---- activations ---- */
 /* Inputs i .. i + 7 of a token as bf16. */
 DEVICE uint4 load_x(const router_args &a, int token, int i) {
-    uint4 v = {0, 0, 0, 0};
-    if (token >= a.n || i >= D_MODEL) return v;
+    if (token >= a.n || i >= D_MODEL) return make_uint4(0, 0, 0, 0);
     size_t at = (size_t)token * a.ldx + i;
-#if D_MODEL % 8 == 0
-    {
-#    if X_F32
-        float4 lo = *(const float4 *)((const float *)a.x + at), hi = *(const float4 *)((const float *)a.x + at + 4);
-        v.x = to_bf16x2(lo.x, lo.y), v.y = to_bf16x2(lo.z, lo.w), v.z = to_bf16x2(hi.x, hi.y), v.w = to_bf16x2(hi.z, hi.w);
-#    else
-        v = *(const uint4 *)((const bf16 *)a.x + at);
-#    endif
-        return v;
-    }
-#else
+#if D_MODEL % 8
     u32 w[8];
     for (int j = 0; j < 8; j++) {
         w[j] = 0;
         if (i + j < D_MODEL) w[j] = X_F32 ? to_bf16(((const float *)a.x)[at + j]) : ((const bf16 *)a.x)[at + j];
     }
     return make_uint4(w[0] | w[1] << 16, w[2] | w[3] << 16, w[4] | w[5] << 16, w[6] | w[7] << 16);
+#elif X_F32
+    float4 lo = *(const float4 *)((const float *)a.x + at), hi = *(const float4 *)((const float *)a.x + at + 4);
+    return make_uint4(to_bf16x2(lo.x, lo.y), to_bf16x2(lo.z, lo.w), to_bf16x2(hi.x, hi.y), to_bf16x2(hi.z, hi.w));
+#else
+    return *(const uint4 *)((const bf16 *)a.x + at);
 #endif
 }
 
