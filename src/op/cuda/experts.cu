@@ -296,10 +296,6 @@ DEVICE void copy_weights(const experts_args &a, shared &s, u32 stages, int lane)
 }
 
 /* ---- the warps that copy activations ---- */
-DEVICE const bf16 *row_of(const experts_args &a, int kind, int pair) {
-    pair = max(pair, 0);
-    return kind == DOWN ? a.h + (size_t)pair * (DOWN_STEPS * 16) : a.x + (size_t)(pair / CHOSEN) * a.ldx;
-}
 
 #if WGMMA
 /* Activations for wgmma lie as it reads them: a task's `wide` rows (its pairs, up to a multiple of 8) by chunks of 64 inputs,
@@ -335,6 +331,10 @@ DEVICE void copy_activations(const experts_args &a, shared &s, u32, int mine, in
     }
 }
 #else
+DEVICE const bf16 *row_of(const experts_args &a, int kind, int pair) {
+    pair = max(pair, 0);
+    return kind == DOWN ? a.h + (size_t)pair * (DOWN_STEPS * 16) : a.x + (size_t)(pair / CHOSEN) * a.ldx;
+}
 /* 16 bytes a lane and turn: lane l has part l % PARTS of tokens l / PARTS, l / PARTS + 32 / PARTS, ... Ordinary copies, not the
  * copy engine's: other blocks' results can be read by those without a fence that waits for all that is on its way. */
 #define PARTS (KC / 8)
