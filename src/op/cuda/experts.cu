@@ -1,21 +1,21 @@
 /* experts.cu: the experts of a MoE layer in one launch: up product with the activation, down product, combine.
  *
- * One block per multiprocessor. A *task* is an expert with up to TOKENS of its pairs. An *item* is `tiles` row tiles of
- * one task, or the combine of some columns for some tokens. Items come in a fixed order: all of the up product; then the
- * down product, a block of columns at a time, and `lag` blocks behind it their combine. Blocks draw items from a counter.
- * Inside a block a ring of STAGES stages holds KC inputs each of the item's weights and activations:
+ * One block per multiprocessor. A *task* is an expert with up to TOKENS of its pairs; an *item* is some row tiles of one
+ * task. Items come in a fixed order, all of the up product and then the down product, task by task; blocks draw them from a
+ * counter. Inside a block a ring of STAGES stages holds KC inputs each of the item's weights and activations:
  *
  *     weights         one warp draws items and copies weights; they depend on nothing, so it runs ahead
- *     activations     copied beside them, the pairs' rows gathered; before the down product these warps wait until the
- *                     up product is complete everywhere, while the ring fills with weights
- *     multiply        the other warps: each has its row tile, its sums in registers, one chain over ascending k
+ *     activations     copied beside them, the pairs' rows gathered; those of the down product when the task's up product is
+ *                     complete everywhere
+ *     multiply        the other warps: each has its row tiles, their sums in registers, one chain over ascending k
+ *     tell            one warp counts finished items where other blocks see it
+ *
+ * When all items are done every block combines its share, slots in order. The last block to leave puts the counters back to
+ * zero. Rows of y (and of h) are pairs (token * k + slot), so no prefix sum over experts is needed.
  *
  * Few tokens (WGMMA 0): bound by memory. mma.m16n8k16, weights as its first operand, activations in lane order.
  * Many tokens (WGMMA 1, sm_90a): bound by arithmetic. wgmma.m64nNk16 with the same packed tiles from registers as its
  * first operand and the tokens in shared memory as its second. Both give the same bits (docs/numerics.md).
- *
- * The last block to leave puts the counters back to zero. Rows of h and y are pairs (token * k + slot), so no prefix sum
- * over experts is needed.
  */
 #include "common.cuh"
 #include "experts.cuh"
@@ -34,8 +34,8 @@
 
 #define TOKENS    (8 * TOKEN_TILES)
 #define STEPS     (KC / 16)
-/* COPIERS: warps that copy activations; wgmma: 2 or 6, so that producers fill warpgroups. */
-#define PRODUCERS (COPIERS + 2)       /* these, one that copies weights, one that tells what is done */
+/* COPIERS: warps that copy activations; wgmma: 2 or 6, so that they fill warpgroups with the other two. */
+#define PRODUCERS (COPIERS + 2) /* these, one that copies weights, one that tells what is done */
 #define THREADS   (32 * (PRODUCERS + WARPS))
 /* Bytes of a token's part of a stage. mma: neighbours fall into other banks. wgmma: 128, swizzled. */
 #define PITCH   (WGMMA ? 2 * KC : 2 * KC + (KC % 64 ? 0 : 64))
@@ -45,18 +45,18 @@
 #define OWN     ((MOST_TILES + WARPS - 1) / WARPS) /* row tiles of one warp */
 
 /* What an item is. */
-enum { UP, DOWN, COMBINE, END };
+enum { UP, DOWN, END };
 struct __align__(16) work {
-    int kind, expert;
-    int first, count; /* pairs list[first .. first + count) of the expert; COMBINE: tokens */
+    int kind, task, expert;
+    int first, count; /* pairs list[first .. first + count) of the expert */
     int tile, tiles;  /* row tiles */
-    int block;        /* of columns, for the down product and the combine */
-    int task;
+    int spare;
 };
-DEVICE int steps_of(const work &w) { /* COMBINE: one empty stage */
-    return w.kind == UP ? UP_STEPS : w.kind == DOWN ? DOWN_STEPS : 1;
+DEVICE int steps_of(const work &w) {
+    return w.kind == UP ? UP_STEPS : DOWN_STEPS;
 }
 
+/* Items whose results are written and not told yet. */
 #define STORED 4
 struct shared {
     u64 weights[STAGES], tokens[STAGES], empty[STAGES], posted[STAGES]; /* barriers of the ring */
@@ -79,41 +79,6 @@ DEVICE int ceil_div(int a, int b) {
     return (a + b - 1) / b;
 }
 
-/* The order of items: up, GROUPS a task; then down.
- *   lag < 0:  down follows up task by task, and every block combines its share at the end (few tokens: nobody waits)
- *   lag >= 0: slot s has the down product of block s of columns and the combine of block s - lag - 1, where these exist
- *             (many tokens: what is combined was just made) */
-struct order {
-    int tasks, parts, lag; /* parts: a block's combine items */
-    int ups, items;
-};
-DEVICE order order_of(const experts_args &a, int tasks) {
-    order o = {tasks, a.lag < 0 ? 0 : ceil_div(a.n, a.combine_tokens), min(a.lag, BLOCKS - 1), tasks * GROUPS, 0};
-    o.items = o.ups + BLOCKS * (tasks + o.parts);
-    return o;
-}
-
-DEVICE void place_down(const order &o, int i, int *block, int *rest, bool *combine) {
-    int lead = (o.lag + 1) * o.tasks, both = o.tasks + o.parts, middle = (BLOCKS - o.lag - 1) * both;
-    *combine = false;
-    if (o.lag < 0) {
-        *rest = i / BLOCKS, *block = i % BLOCKS;
-    } else if (i < lead) {
-        *block = i / o.tasks, *rest = i - *block * o.tasks;
-    } else if (i < lead + middle) {
-        i -= lead;
-        *block = i / both, *rest = i - *block * both;
-        if (*rest >= o.tasks)
-            *combine = true, *rest -= o.tasks;
-        else
-            *block += o.lag + 1;
-    } else {
-        i -= lead + middle;
-        *combine = true, *block = i / o.parts, *rest = i - *block * o.parts;
-        *block += BLOCKS - o.lag - 1;
-    }
-}
-
 /* Inclusive sum over the lanes. */
 DEVICE int scan(int v, int lane) {
     for (int d = 1; d < 32; d *= 2) {
@@ -127,32 +92,23 @@ DEVICE int task_size(int all) {
     int chunks = ceil_div(all, TOKENS);
     return chunks <= 1 ? all : ceil_div(ceil_div(all, chunks), 8) * 8;
 }
-DEVICE work work_of(const experts_args &a, const shared &s, const order &o, int item) {
+DEVICE work work_of(const shared &s, int item) {
     work w;
-    int task = item / GROUPS, rest;
-    bool combine;
-    w.task = 0, w.block = 0, w.expert = 0;
-    if (item < o.ups) {
-        w.kind = UP;
+    int ups = s.tasks * GROUPS;
+    if (item < ups) {
+        w.kind = UP, w.task = item / GROUPS;
         w.tile = item % GROUPS * UP_TILES;
         w.tiles = min(UP_TILES, UP_ROWS - w.tile);
     } else {
-        place_down(o, item - o.ups, &w.block, &rest, &combine);
-        w.tile = w.block * DOWN_TILES;
+        w.kind = DOWN, w.task = (item - ups) / BLOCKS;
+        w.tile = (item - ups) % BLOCKS * DOWN_TILES;
         w.tiles = min(DOWN_TILES, DOWN_ROWS - w.tile);
-        w.kind = combine ? COMBINE : DOWN;
-        if (combine) {
-            w.first = rest * a.combine_tokens;
-            w.count = min(a.combine_tokens, a.n - w.first);
-            return w;
-        }
-        task = rest;
     }
-    w.task = task;
-    w.expert = (int)(s.task[task] >> 16);
+    w.expert = (int)(s.task[w.task] >> 16);
     int all = s.counts[w.expert], each = task_size(all);
-    w.first = (int)(s.task[task] & 0xffffu) * each;
+    w.first = (int)(s.task[w.task] & 0xffffu) * each;
     w.count = min(each, all - w.first);
+    w.spare = 0;
     return w;
 }
 
@@ -179,20 +135,6 @@ DEVICE void list_tasks(const experts_args &a, shared &s, int lane) {
     }
     if (lane == 0) s.tasks = tasks;
 }
-
-#ifdef TRACE
-#    define MARK_WARP9(i) do { if (lane == 0) MARK(i); } while (0)
-#    define MARK_WARP(i) do { if (warp == 0 && lane == 0) MARK(i); } while (0)
-#    define MARK(i)    (a.trace[blockIdx.x * 32 + (i)] = clock64())
-#    define ADD(i, v)  (a.trace[blockIdx.x * 32 + (i)] += (v))
-#    define NOW        clock64()
-#else
-#    define MARK(i)    ((void)0)
-#    define MARK_WARP9(i) ((void)0)
-#    define MARK_WARP(i) ((void)0)
-#    define ADD(i, v)  ((void)(v))
-#    define NOW        0ll
-#endif
 
 /* The registers that copying warps do not need go to those that multiply. */
 #define LESS (THREADS > 512 ? 40 : 56)
@@ -237,8 +179,7 @@ DEVICE void wait_up(const experts_args &a, const shared &s, int expert) {
 DEVICE void copy_weights(const experts_args &a, shared &s, u32 stages, int lane) {
     ring r = {0, 1}, behind = {0, 0}; /* empty at first */
     u64 policy = policy_evict_first();
-    order o = order_of(a, s.tasks);
-    int item = (int)blockIdx.x, flying = 0;
+    int item = (int)blockIdx.x, items = s.tasks * (GROUPS + BLOCKS), flying = 0;
     bool asked = false;
     for (;;) {
         barrier_wait(shared_address(&s.empty[r.stage]), (u32)r.parity);
@@ -246,17 +187,19 @@ DEVICE void copy_weights(const experts_args &a, shared &s, u32 stages, int lane)
             if (lane == 0) item = (int)gridDim.x + atomicAdd(a.next, 1);
             item = __shfl_sync(~0u, item, 0);
         }
-        if (item >= o.items) break;
-        work w = work_of(a, s, o, item);
-        int steps = steps_of(w), rows = w.kind == UP ? UP_ROWS : DOWN_ROWS, tiles = w.kind == COMBINE ? 0 : w.tiles;
+        if (item >= items) break;
+        work w = work_of(s, item);
+        int steps = steps_of(w), rows = w.kind == UP ? UP_ROWS : DOWN_ROWS;
 #if WGMMA
         int wide = ceil_div(w.count, 8) * 8;
         const bf16 *rows_from = w.kind == UP ? a.xs + (size_t)s.row[w.task] * (UP_STEPS * 16) : a.h + (size_t)s.row[w.task] * (DOWN_STEPS * 16);
-        if (w.kind == UP) wait_count(&a.gathered[w.task], COPIERS);
-        if (w.kind == DOWN) wait_up(a, s, w.expert);
-        if (w.kind != COMBINE) fence_async();
+        if (w.kind == UP)
+            wait_count(&a.gathered[w.task], COPIERS);
+        else
+            wait_up(a, s, w.expert);
+        fence_async();
 #endif
-        int most = max(1, min(STAGES, AHEAD * 1024 / (STEPS * 512 * max(tiles, 1))));
+        int most = max(1, min(STAGES, AHEAD * 1024 / (STEPS * 512 * w.tiles)));
         const u8 *from = (const u8 *)(w.kind == UP ? a.w_up : a.w_down) + (size_t)w.expert * rows * steps * 512;
         for (int k = 0; k < steps; k += STEPS) {
             u32 here = (u32)min(STEPS, steps - k), ready = shared_address(&s.weights[r.stage]);
@@ -267,21 +210,21 @@ DEVICE void copy_weights(const experts_args &a, shared &s, u32 stages, int lane)
             if (lane == 0) {
                 if (k == 0) s.item[r.stage] = w;
 #if WGMMA
-                barrier_expect(ready, w.kind == COMBINE ? 0u : here * 512 * (u32)tiles + (u32)wide * 128);
+                barrier_expect(ready, here * 512 * (u32)w.tiles + (u32)wide * 128);
             }
             __syncwarp();
-            if (lane == 31 && w.kind != COMBINE)
+            if (lane == 31)
                 bulk_copy(stages + (u32)r.stage * STAGE + W_BYTES, rows_from + (size_t)(k / 4) * wide * 64, (u32)wide * 128, ready);
 #else
                 barrier_arrive(shared_address(&s.posted[r.stage]));
-                barrier_expect(ready, here * 512 * (u32)tiles);
+                barrier_expect(ready, here * 512 * (u32)w.tiles);
             }
             __syncwarp();
 #endif
-            if (4 * lane < (int)here && tiles > 0) { /* a chunk a lane */
-                int wide = min(4, steps - k - 4 * lane);
+            if (4 * lane < (int)here) { /* a chunk a lane */
+                int deep = min(4, steps - k - 4 * lane);
                 bulk_copy_hint(stages + (u32)r.stage * STAGE + (u32)lane * CHUNK,
-                               from + ((size_t)(k + 4 * lane) * rows + w.tile * wide) * 512, (u32)(tiles * wide) * 512, ready, policy);
+                               from + ((size_t)(k + 4 * lane) * rows + w.tile * deep) * 512, (u32)(w.tiles * deep) * 512, ready, policy);
             }
             r.next();
         }
@@ -347,25 +290,22 @@ DEVICE void copy_activations(const experts_args &a, shared &s, u32 stages, int, 
         work w = s.item[r.stage];
         if (w.kind == END) break;
         const bf16 *from[TURNS];
-        if (w.kind != COMBINE) {
-            for (int t = lane; t < TOKENS; t += 32) s.pair[turn][t] = t < w.count ? a.list[(size_t)w.expert * a.cap + w.first + t] : -1;
-            __syncwarp();
-        }
+        for (int t = lane; t < TOKENS; t += 32) s.pair[turn][t] = t < w.count ? a.list[(size_t)w.expert * a.cap + w.first + t] : -1;
+        __syncwarp();
 #pragma unroll
         for (int i = 0; i < TURNS; i++) from[i] = row_of(a, w.kind, s.pair[turn][lane / PARTS + i * (32 / PARTS)]) + part * 8;
         if (w.kind == DOWN) wait_up(a, s, w.expert);
-        MARK_WARP9(w.kind == DOWN ? 4 : 9);
         for (int k = 0; k < steps_of(w); k += STEPS) {
             if (k > 0) barrier_wait(shared_address(&s.posted[r.stage]), (u32)r.parity);
             u32 to = stages + (u32)r.stage * STAGE + W_BYTES + (u32)(lane / PARTS) * PITCH + (u32)part * 16;
 #pragma unroll
             for (int i = 0; i < TURNS; i++)
-                if (w.kind != COMBINE && lane / PARTS + i * (32 / PARTS) < w.count && part < 2 * (steps_of(w) - k))
+                if (lane / PARTS + i * (32 / PARTS) < w.count && part < 2 * (steps_of(w) - k))
                     copy16(to + (u32)i * (32 / PARTS) * PITCH, from[i] + k * 16);
             copies_arrive(shared_address(&s.tokens[r.stage]));
             r.next();
         }
-        if (w.kind != COMBINE && ++turn > STAGES) turn = 0;
+        if (++turn > STAGES) turn = 0;
     }
     copies_arrive(shared_address(&s.tokens[r.stage]));
 }
@@ -459,15 +399,10 @@ DEVICE void combine_vector(const experts_args &a, const slots &s, int token, int
             ((float *)a.out)[at] = a.add ? __fadd_rn(((float *)a.out)[at], sum[j]) : sum[j];
     }
 }
-DEVICE void combine(const experts_args &a, int token, int tokens, int column, int columns, int thread, int threads) {
-    int vectors = columns / 8;
-    for (int i = thread; i < tokens * vectors; i += threads)
-        combine_vector(a, slots_of(a, token + i / vectors), token + i / vectors, column + i % vectors * 8);
-}
 /* This block's share of everything, when all `down` parts are there: 32 vectors a warp, warps of all blocks by turns. */
-DEVICE void combine_share(const experts_args &a, int down, int warp, int lane) {
+DEVICE void combine_share(const experts_args &a, int down, int warp, int warps, int lane) {
     const int vectors = DOWN_ROWS * 2;
-    int i = (warp * (int)gridDim.x + (int)blockIdx.x) * 32 + lane, all = a.n * vectors, step = WARPS * (int)gridDim.x * 32;
+    int i = (warp * (int)gridDim.x + (int)blockIdx.x) * 32 + lane, all = a.n * vectors, step = warps * (int)gridDim.x * 32;
     slots s;
     if (i < all) s = slots_of(a, i / vectors);
     wait_count(a.done_down, down);
@@ -592,7 +527,7 @@ DEVICE void hand_over(const experts_args &a, shared &s, const work &w, ring *don
     __syncwarp();
     barrier_wait(shared_address(&s.told[done->stage]), (u32)done->parity ^ 1u);
     if (lane == 0) {
-        s.counter[done->stage] = w.kind == UP ? &a.done_up[w.expert] : &a.done_down[a.lag < 0 ? 0 : w.block]; /* all say the same */
+        s.counter[done->stage] = w.kind == UP ? &a.done_up[w.expert] : a.done_down; /* all say the same */
         barrier_arrive(shared_address(&s.stored[done->stage]));
     }
     if (++done->stage == STORED) done->stage = 0, done->parity ^= 1;
@@ -619,26 +554,16 @@ DEVICE void multiply(const experts_args &a, shared &s, u32 stages, int warp, int
         wait_stage(s, r);
         work w = s.item[r.stage];
         if (w.kind == END) break;
-        if (w.kind == COMBINE) {
-            if (lane == 0) barrier_arrive(shared_address(&s.empty[r.stage]));
-            r.next();
-            wait_count(&a.done_down[w.block], s.tasks);
-            combine(a, w.first, w.count, w.tile * 16, w.tiles * 16, warp * 32 + lane, WARPS * 32);
-            continue;
-        }
         make(a, w, s, stages, r, turn, warp, lane);
         hand_over(a, s, w, &done, lane);
         if (++turn > STAGES) turn = 0;
-        MARK_WARP(w.kind == UP ? 3 : 5);
     }
-    MARK_WARP(6);
     barrier_wait(shared_address(&s.told[done.stage]), (u32)done.parity ^ 1u);
     if (lane == 0) {
         s.counter[done.stage] = 0;
         barrier_arrive(shared_address(&s.stored[done.stage]));
     }
-    if (a.lag < 0) combine_share(a, s.tasks * BLOCKS, warp, lane);
-    MARK_WARP(8);
+    combine_share(a, s.tasks * BLOCKS, warp, WARPS, lane);
 }
 
 /* The last block to leave makes the counters ready for the next layer. */
@@ -648,11 +573,10 @@ DEVICE void leave(const experts_args &a, shared &s) {
     __syncthreads();
     if (!s.last) return;
     for (int i = (int)threadIdx.x; i < EXPERTS; i += THREADS) a.counts[i] = a.done_up[i] = 0;
-    for (int i = (int)threadIdx.x; i < BLOCKS; i += THREADS) a.done_down[i] = 0;
 #if WGMMA
     for (int i = (int)threadIdx.x; i < s.tasks; i += THREADS) a.gathered[i] = 0;
 #endif
-    if (threadIdx.x == 0) *a.next = 0, *a.left = 0;
+    if (threadIdx.x == 0) *a.next = 0, *a.done_down = 0, *a.left = 0;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) experts(const __grid_constant__ experts_args a) {
@@ -661,7 +585,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) experts(const __grid_co
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     u32 stages = shared_address(memory);
     if (threadIdx.x == 0) {
-        MARK(0);
         for (int i = 0; i < STAGES; i++) {
             barrier_init(shared_address(&s.weights[i]), 1);
             barrier_init(shared_address(&s.tokens[i]), 32);
@@ -678,9 +601,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) experts(const __grid_co
     grid_launch_next();
     if (warp == 0) list_tasks(a, s, lane);
     __syncthreads();
-    if (threadIdx.x == 0) MARK(1);
     if (s.tasks == 0) {
-        if (blockIdx.x == 0) combine(a, 0, a.n, 0, DOWN_ROWS * 16, (int)threadIdx.x, THREADS);
+        combine_share(a, 0, warp, THREADS / 32, lane);
         return; /* no counter has moved */
     }
     if (warp < PRODUCERS) {

@@ -12,13 +12,9 @@ typedef struct experts_args {
     const int *ids;                 /* [n * k], -1: empty slot */
     const float *weights;           /* [n * k] */
     void *out;                      /* [n][ldo] */
-    int *next, *done_up, *done_down, *left; /* counters, zero between launches */
+    int *next, *done_up, *done_down, *left; /* counters, zero between launches: done_up one per expert, the others alone */
     float limit;
-    int combine_tokens, lag;        /* tokens of a combine item; blocks of columns it stays behind the down product */
     int out_bf16, add;
-#ifdef TRACE
-    long long *trace;
-#endif
 } experts_args;
 
 /* Bytes of dynamic shared memory of a block; `tiles`: the larger of UP_TILES and DOWN_TILES. The text checks that it is enough. */

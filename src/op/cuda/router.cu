@@ -44,11 +44,6 @@ DEVICE float load_peer(u32 mine, u32 rank) {
     return v;
 }
 
-#ifdef TRACE
-#    define MARK(i) do { if (threadIdx.x == 0) a.trace[blockIdx.x % 132 * 32 + (i)] = clock64(); } while (0)
-#else
-#    define MARK(i) ((void)0)
-#endif
 #define INFINITE __int_as_float(0x7f800000)
 DEVICE float no_nan(float v) {
     return v == v ? v : -INFINITE;
@@ -257,15 +252,12 @@ DEVICE void route(const router_args &a, const shared &s, int t, int token, int w
         for (int r = 1; r < 8; r++) logit[i] = __fadd_rn(logit[i], part[i][r]);
         if (a.logits && lane + 32 * i < EXPERTS) a.logits[(size_t)token * EXPERTS + lane + 32 * i] = logit[i];
     }
-    MARK(5);
     cluster_arrive(); /* what peers have is read */
     score(a, logit, scores, choice, &all, lane);
-    MARK(6);
 #pragma unroll
     for (int i = 0; i < OWN; i++) key[i] = lane + 32 * i < EXPERTS ? order_key(choice[i]) : 0;
     if (a.groups > 1 && a.topk_groups < a.groups) keep_groups(a, choice, key, s.choice + warp * EXPERTS * 2, lane);
     id = choose(key, lane);
-    MARK(7);
     weight = __fdiv_rn(value_of(scores, id), all);
     if (a.renormalize) {
         for (int j = 0; j < CHOSEN; j++) sum = __fadd_rn(sum, __shfl_sync(~0u, weight, j));
@@ -288,23 +280,16 @@ extern "C" __global__ void __cluster_dims__(8, 1, 1) __launch_bounds__(THREADS, 
     shared s = {memory, (float *)(memory + TOKENS * PITCH), (float *)(memory + TOKENS * PITCH) + TOKENS * LINE};
     uint4 ahead[BATCH];
     if (warp < TILES) load_tiles(ahead, a.w, warp, lo * 2, quads * 2, lane);
-    MARK(0);
     grid_wait();
     grid_launch_next();
-    MARK(1);
     take_x(a, s, first, lo, quads);
-    MARK(2);
     multiply(a, s, lo * 2, quads * 2, warp, lane, ahead);
-    MARK(3);
     cluster_arrive();
     cluster_wait();
-    MARK(4);
     int t = rank + 8 * warp; /* TOKENS <= 64: at most one token a warp */
     if (t < TOKENS && first + t < a.n)
         route(a, s, t, first + t, warp, lane);
     else
         cluster_arrive();
-    MARK(8);
     cluster_wait(); /* nobody reads this block's sums any more */
-    MARK(9);
 }

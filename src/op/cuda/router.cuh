@@ -15,9 +15,6 @@ typedef struct router_args {
     int *ids;              /* [n * k] */
     float *weights;        /* [n * k] */
     float *logits;         /* [n][e] or NULL */
-#ifdef TRACE
-    long long *trace;
-#endif
 } router_args;
 
 /* Bytes of dynamic shared memory of a block that takes `tokens` tokens. */
