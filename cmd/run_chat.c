@@ -150,7 +150,10 @@ int run_chat(const run_opts *o, const opened *m, cadre_fail *why) {
     if (!err && !(c.ids = mem_new_array((size_t)o->tokens + 1, sizeof *c.ids)))
         err = cadre_fail_set(why, CADRE_NOMEM, "out of memory for a reply");
     if (!err) err = talk(&c, why);
-    if (!err && o->stats) open_say_receipts(m->model);
+    if (!err && o->stats) {
+        open_say_memory(&memory);
+        open_say_receipts(m->model);
+    }
     mem_free(c.ids);
     if (c.text) cadre_text_free(c.text);
     if (c.session) cadre_session_free(c.session);

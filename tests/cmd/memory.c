@@ -153,8 +153,8 @@ static int64_t number(const json *v, const char *key) {
     return n->integer;
 }
 
-/* Peak resident memory is at most 1.1 x (packed weights + cache) + 16 MB: the process itself, its scratch, the pieces
- * that are read. */
+/* Peak resident memory is at most 1.1 x (packed weights + cache) + 16 MB: here that holds the process itself, scratch,
+ * tokenizer and the pieces that are read. */
 static void bound(void **state) {
     (void)state;
     static const char *const cases[][2] = {{"bf16", "256"}, {"q8", "4096"}};
