@@ -97,7 +97,7 @@ static void neighbours(void **state) {
     char path[128], text[ALL * 12] = "", sha[ALONE][65];
     const char *model = command_model("qwen3_moe_base");
     for (int i = 0; i < ALL; i++)
-        snprintf(text + strlen(text), 12, "%.*s%d\n", 1 + i % 6, "abcdef" + i % 3, i * 37 % 100);
+        snprintf(text + strlen(text), 12, "%.*s%d\n", 1 + i % 6, &"abcdef"[i % 3], i * 37 % 100);
     snprintf(path, sizeof path, "%s/fifty", scratch);
     for (int i = 0; i < ALONE; i++) {
         int at = i * 11; /* where it is among the fifty */
