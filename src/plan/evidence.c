@@ -391,7 +391,7 @@ cadre_err recipe_check_rows(const recipe *r, cadre_fail *why) {
 static cadre_err build(const recipe *r, native_row *rows, char *klass, recipe_owner *tell, void *ctx, cadre_fail *why) {
     int i = 0;
     for (const json *v = json_get(r->root, "rows")->child; v; v = v->next, i++) {
-        char mine[NATIVE_WORD_MAX], key[200], source[400];
+        char mine[NATIVE_WORD_MAX], key[200], source[480];
         cadre_err err = evidence_row(r, v, &rows[i], mine, why);
         if (err) return err;
         if (i && (strcmp(rows[0].device, rows[i].device) || strcmp(klass, mine)))
