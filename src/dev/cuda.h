@@ -110,7 +110,8 @@ typedef struct dev_cuda_source {
 } dev_cuda_source;
 
 /* Options that are always there, beside the caller's: the GPU's arch, --std=c++17, and what docs/numerics.md wants
- * everywhere: --fmad=false (a fused multiply-add is one that the text asks for) and --ftz=true. */
+ * everywhere: --fmad=false (a fused multiply-add is one that the text asks for) and --ftz=true; no warning for what a
+ * text includes and does not use. */
 typedef struct dev_cuda_module dev_cuda_module;
 /* options: "-DROWS=4", ... The binary comes from the disk cache (switch cache) where the same text was compiled with
  * the same options, for the same arch, by the same NVRTC; else NVRTC compiles it, and the cache keeps it. Errors:

@@ -91,7 +91,8 @@ cadre_err nvrtc_knows(const nvrtc *rtc, const char *arch, cadre_fail *why) {
 /* ---- what is always asked for ---- */
 
 /* docs/numerics.md: a fused multiply-add is one that the text asks for; denormals are zero. */
-static const char *const always[] = {"--std=c++17", "--fmad=false", "--ftz=true"};
+static const char *const always[] = {"--std=c++17", "--fmad=false", "--ftz=true",
+                                     "--diag-suppress=177"}; /* what a text includes and does not use */
 enum { ALWAYS = sizeof always / sizeof *always };
 
 static void add_text(sha256 *s, const char *text) {

@@ -243,7 +243,8 @@ static void modules(void **state) {
     int blocks = 0;
     static const char *const options[] = {"-DROWS=4", "-DX=1"};
     must(dev_cuda_module_new(gpu, &source, options, 2, &m, fail_out));
-    assert_string_equal(f->options, "--gpu-architecture=sm_90a --std=c++17 --fmad=false --ftz=true -DROWS=4 -DX=1");
+    assert_string_equal(
+        f->options, "--gpu-architecture=sm_90a --std=c++17 --fmad=false --ftz=true --diag-suppress=177 -DROWS=4 -DX=1");
     must(dev_cuda_kernel_get(gpu, m, "two", 100000, &k, fail_out));
     assert_int_equal(f->dynamic, 100000);
     assert_string_equal(k.name, "two");

@@ -31,7 +31,7 @@ static cadre_err compile(const op_cuda_corner *c, const char *arch, nvrtc_binary
     snprintf(words, sizeof words, "%s", c->options);
     for (char *w = strtok(words, " "); w && count < MOST_OPTIONS; w = strtok(NULL, " ")) options[count++] = w;
     for (const op_cuda_text *t = op_cuda_texts; t->name && n < MOST_HEADERS; t++)
-        if (!strstr(t->name, ".cu") || strstr(t->name, ".cuh")) headers[n++] = (dev_cuda_text){t->name, t->text};
+        if (op_cuda_text_is_header(t)) headers[n++] = (dev_cuda_text){t->name, t->text};
     const char *text = op_cuda_text_get(c->name);
     dev_cuda_source source = {.main = {c->name, text ? text : dev_probe_cu}, .headers = headers, .header_count = n};
     if (!text && strcmp(c->name, "probe.cu")) return cadre_fail_set(why, CADRE_RANGE, "%s is no text", c->name);
@@ -117,7 +117,7 @@ static void texts(void **state) {
     for (const op_cuda_text *t = op_cuda_texts; t->name; t++) {
         assert_true(strlen(t->text) > 10);
         assert_ptr_equal(op_cuda_text_get(t->name), t->text);
-        bool used = !strstr(t->name, ".cu") || strstr(t->name, ".cuh");
+        bool used = op_cuda_text_is_header(t);
         for (const op_cuda_corner *c = op_cuda_corners; c->name; c++) used |= !strcmp(c->name, t->name);
         if (!used) fail_msg("%s has no corner", t->name);
     }

@@ -20,6 +20,64 @@ const char *op_cuda_text_get(const char *name) {
     return NULL;
 }
 
+bool op_cuda_text_is_header(const op_cuda_text *text) {
+    const char *dot = strrchr(text->name, '.');
+    return dot && strcmp(dot, ".cu") != 0;
+}
+
+/* ---- corners ---- */
+
+/* clang-format off */
+#define SHAPE(d, f, e, k)      "-DD_MODEL=" #d " -DF_EXPERT=" #f " -DEXPERTS=" #e " -DCHOSEN=" #k
+#define QWEN                   SHAPE(2048, 768, 128, 8) " -DACT=0"   /* Qwen3-30B-A3B */
+#define NEMOTRON               SHAPE(2688, 1856, 128, 6) " -DACT=2"  /* Nemotron-3-Nano */
+#define DEEPSEEK               SHAPE(2048, 1408, 64, 6) " -DACT=0"   /* DeepSeek-V2-Lite */
+#define DEMO                   SHAPE(256, 64, 18, 4) " -DACT=0"
+#define ODD                    SHAPE(250, 71, 33, 3)                 /* no width fits anything */
+/* tokens: tiles of 8; up, down: row tiles */
+#define MMA(tokens, warps, up, down, kc, stages, ahead, tasks)                                                          \
+    " -DWGMMA=0 -DTOKEN_TILES=" #tokens " -DFEW_TOKENS=8 -DWARPS=" #warps " -DUP_TILES=" #up " -DDOWN_TILES=" #down     \
+    " -DKC=" #kc " -DSTAGES=" #stages " -DAHEAD=" #ahead " -DCOPIERS=1 -DMOST_TASKS=" #tasks
+#define WGMMA(tokens, few, copiers, stages, ahead, tasks)                                                               \
+    " -DWGMMA=1 -DTOKEN_TILES=" #tokens " -DFEW_TOKENS=" #few " -DWARPS=8 -DUP_TILES=8 -DDOWN_TILES=8 -DKC=64"          \
+    " -DSTAGES=" #stages " -DAHEAD=" #ahead " -DCOPIERS=" #copiers " -DMOST_TASKS=" #tasks
+
+static const char sm90[] = "sm_90a";
 const op_cuda_corner op_cuda_corners[] = {
+    {"pack.cu", sm90, ""},
+    {"lists.cu", sm90, ""},
+    /* what the policy takes, from few tokens to many */
+    {"experts.cu", sm90, QWEN MMA(1, 8, 6, 8, 128, 6, 64, 144)},
+    {"experts.cu", sm90, QWEN MMA(1, 8, 8, 8, 128, 6, 96, 192)},
+    {"experts.cu", sm90, QWEN MMA(3, 8, 16, 16, 64, 5, 96, 304)},
+    {"experts.cu", sm90, QWEN MMA(12, 8, 16, 16, 64, 4, 112, 816)},
+    {"experts.cu", sm90, QWEN WGMMA(12, 64, 6, 7, 112, 816)},
+    {"experts.cu", sm90, NEMOTRON MMA(1, 8, 6, 8, 128, 6, 64, 144)},
+    {"experts.cu", sm90, NEMOTRON MMA(3, 8, 16, 16, 64, 5, 96, 304)},
+    {"experts.cu", sm90, NEMOTRON WGMMA(12, 64, 6, 7, 112, 640)},
+    {"experts.cu", sm90, DEEPSEEK MMA(1, 8, 8, 6, 128, 6, 64, 80)},
+    {"experts.cu", sm90, DEEPSEEK MMA(3, 8, 16, 16, 64, 5, 96, 192)},
+    {"experts.cu", sm90, DEEPSEEK WGMMA(12, 64, 6, 7, 112, 576)},
+    {"experts.cu", sm90, DEMO MMA(1, 8, 8, 8, 128, 6, 96, 32)},
+    {"experts.cu", sm90, DEMO WGMMA(12, 64, 6, 7, 112, 384)},
+    /* ends of the knobs */
+    {"experts.cu", sm90, ODD " -DACT=0" MMA(1, 1, 1, 1, 64, 2, 1, 64)},
+    {"experts.cu", sm90, ODD " -DACT=1" MMA(2, 4, 3, 5, 256, 3, 24, 64)},
+    {"experts.cu", sm90, ODD " -DACT=2" MMA(4, 12, 12, 24, 64, 3, 96, 64)},
+    {"experts.cu", sm90, QWEN WGMMA(4, 32, 2, 8, 112, 1152)},
+    {"experts.cu", sm90, QWEN WGMMA(8, 32, 6, 8, 112, 640)},
+    {"experts.cu", sm90, QWEN WGMMA(20, 128, 6, 5, 80, 544)},
+    {"experts.cu", sm90, NEMOTRON WGMMA(16, 96, 6, 6, 96, 384)},
+    /* routers */
+    {"router.cu", sm90, SHAPE(2048, 768, 128, 8) " -DX_F32=0 -DTOKEN_TILES=1"},
+    {"router.cu", sm90, SHAPE(2048, 768, 128, 8) " -DX_F32=0 -DTOKEN_TILES=4"},
+    {"router.cu", sm90, SHAPE(2048, 768, 128, 8) " -DX_F32=1 -DTOKEN_TILES=8"},
+    {"router.cu", sm90, SHAPE(2688, 1856, 128, 6) " -DX_F32=0 -DTOKEN_TILES=8"},
+    {"router.cu", sm90, SHAPE(2048, 1408, 64, 6) " -DX_F32=0 -DTOKEN_TILES=2"},
+    {"router.cu", sm90, SHAPE(256, 64, 18, 4) " -DX_F32=1 -DTOKEN_TILES=1"},
+    {"router.cu", sm90, ODD " -DX_F32=0 -DTOKEN_TILES=8"},
+    {"router.cu", sm90, SHAPE(7168, 2048, 256, 8) " -DX_F32=0 -DTOKEN_TILES=8"},
+    {"router.cu", sm90, SHAPE(48, 40, 257, 32) " -DX_F32=1 -DTOKEN_TILES=4"},
     {NULL, NULL, NULL},
 };
+/* clang-format on */

@@ -6,10 +6,21 @@
  * shared memory and spills against tests/op/cuda_resources.txt (make cuda-resources writes it anew). */
 #ifndef CADRE_OP_CUDA_TEXT_H
 #define CADRE_OP_CUDA_TEXT_H
+#include <stdbool.h>
 
 /* X(symbol, name that #include and messages use). Headers are those that are no .cu; every text may include them all.
  */
-#define OP_CUDA_TEXTS(X) X(op_exp_h, "exp.h")
+#define OP_CUDA_TEXTS(X)                  \
+    X(op_exp_h, "exp.h")                  \
+    X(op_cuda_common_cuh, "common.cuh")   \
+    X(op_cuda_wgmma_cuh, "wgmma.cuh")     \
+    X(op_cuda_experts_cuh, "experts.cuh") \
+    X(op_cuda_experts_cu, "experts.cu")   \
+    X(op_cuda_router_cuh, "router.cuh")   \
+    X(op_cuda_router_cu, "router.cu")     \
+    X(op_cuda_lists_cuh, "lists.cuh")     \
+    X(op_cuda_lists_cu, "lists.cu")       \
+    X(op_cuda_pack_cu, "pack.cu")
 
 typedef struct op_cuda_text {
     const char *name, *text; /* text: terminated */
@@ -17,6 +28,8 @@ typedef struct op_cuda_text {
 extern const op_cuda_text op_cuda_texts[]; /* ends with NULL */
 /* NULL if there is none of that name. */
 const char *op_cuda_text_get(const char *name);
+/* Is it for others to include? */
+bool op_cuda_text_is_header(const op_cuda_text *text);
 
 /* One way in which a text is compiled. Corners of the knobs' ranges rather than every point. */
 typedef struct op_cuda_corner {
