@@ -65,9 +65,12 @@ const char *cadre_switch(int i);
 /* ---- device ---- */
 typedef struct cadre_device cadre_device;
 typedef struct cadre_device_options {
-    const char *name; /* "cpu" (also NULL); other devices are refused with UNSUPPORTED */
-    int threads;      /* 0: one per core that this process may use, cut by the container's CPU quota */
-    bool pin;         /* tie worker threads to CPUs, and move a caller to a CPU that none of them has */
+    /* "cpu" (also NULL). An NVIDIA GPU: "cuda" or "cuda:N" in its primary context, "cuda:current" in the context that
+     * is current in the calling thread, which must outlive the device. On a GPU MoE layers alone are there: all else is
+     * refused with UNSUPPORTED. */
+    const char *name;
+    int threads; /* 0: one per core that this process may use, cut by the container's CPU quota */
+    bool pin;    /* tie worker threads to CPUs, and move a caller to a CPU that none of them has */
 } cadre_device_options;
 cadre_err cadre_device_open(const cadre_device_options *options, cadre_device **out, cadre_fail *why);
 void cadre_device_close(cadre_device *device); /* NULL is fine. Close models and layers of the device first. */
@@ -119,7 +122,8 @@ typedef struct cadre_moe_workspace cadre_moe_workspace;
 cadre_err cadre_moe_new(cadre_device *device, const cadre_moe_desc *desc, const cadre_moe_weights *weights,
                         cadre_moe **out, cadre_fail *why);
 void cadre_moe_free(cadre_moe *moe);
-/* Scratch for one run at a time; any number of threads may run one layer, each with its own workspace. */
+/* Scratch for one run at a time; any number of threads may run one layer, each with its own workspace. Layers of one
+ * device and of the same sizes, type and activation may take turns with one. */
 cadre_err cadre_moe_workspace_new(const cadre_moe *moe, cadre_moe_workspace **out, cadre_fail *why);
 void cadre_moe_workspace_free(cadre_moe_workspace *workspace);
 size_t cadre_moe_workspace_bytes(const cadre_moe *moe);
@@ -133,6 +137,15 @@ cadre_err cadre_moe_route(cadre_moe *moe, cadre_moe_workspace *workspace, int n,
  * The shared expert, if any, is added. */
 cadre_err cadre_moe_experts(cadre_moe *moe, cadre_moe_workspace *workspace, int n, const float *x, const int32_t *ids,
                             const float *weights, float *out, cadre_fail *why);
+/* On a GPU: queues the layer on the caller's stream (a CUstream, which is a cudaStream_t) and returns. x and out [n][d]
+ * are device memory, f32 or bf16 each; x on 16 bytes where d is a multiple of 8. ids and weights [n][k], device memory,
+ * take the router's place (ids outside 0..e-1 are empty slots), or both are NULL. Never waits, allocates nothing, can
+ * be captured in the caller's graph; all of it must stay as long as the graph. The workspace is used until the work is
+ * done. Runs on several streams of one GPU must be ordered by the caller: two at the same time may wait for each other
+ * forever. Errors: UNSUPPORTED (a layer on the CPU, a type), RANGE, DEVICE. */
+cadre_err cadre_moe_enqueue(cadre_moe *moe, cadre_moe_workspace *workspace, void *stream, int n, const void *x,
+                            cadre_dtype x_type, const int32_t *ids, const float *weights, void *out,
+                            cadre_dtype out_type, cadre_fail *why);
 /* What runs for n tokens and why, one line per kernel, into text (always terminated, cut to size). */
 void cadre_moe_explain(const cadre_moe *moe, int n, char *text, size_t size);
 
@@ -249,8 +262,8 @@ typedef struct cadre_receipt {
     const char *op, *kernel, *source, *why; /* source: "override", "user", "shipped", "class" or "policy" */
     const char *file;                       /* table whose row runs, or (policy) was passed over: why says. Or NULL */
     int line;                               /* of the row in it; 0: the file as a whole */
-    char config[96];                        /* "rows=4 panels=2" */
-    char shadows[96];                       /* config that would run without the override or row, "" if none */
+    char config[128];                       /* "rows=4 panels=2" */
+    char shadows[128];                      /* config that would run without the override or row, "" if none */
     char shape[96];                         /* "d=2048 f=768 e=128 k=8 bf16" */
     int n_lo, n_hi;
     uint64_t runs;

@@ -1,6 +1,7 @@
 /* cpu.c: the CPU as a device: what it has, which kernel set may run on it, and its team of threads. The only file that
  * knows cpuid. */
 #include "dev/dev.h"
+#include "dev/gpu.h"
 #include "dev/pair.h"
 #include <sched.h>
 #include <stdio.h>
@@ -191,11 +192,8 @@ static void pin(cadre_device *d, int threads) {
     pool_pin(d->threads, cpu);
 }
 
-cadre_err cadre_device_open(const cadre_device_options *options, cadre_device **out, cadre_fail *why) {
-    const char *name = options && options->name ? options->name : "cpu";
+static cadre_err open_cpu(const cadre_device_options *options, cadre_device **out, cadre_fail *why) {
     int threads = options ? options->threads : 0;
-    if (strcmp(name, "cpu"))
-        return cadre_fail_set(why, CADRE_UNSUPPORTED, "device '%.100s' is not known, expected cpu", name);
     cadre_device *d = mem_new(sizeof *d);
     if (!d) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for a device");
     cpus_read("", &d->cpus);
@@ -218,8 +216,17 @@ cadre_err cadre_device_open(const cadre_device_options *options, cadre_device **
     return CADRE_OK;
 }
 
+cadre_err cadre_device_open(const cadre_device_options *options, cadre_device **out, cadre_fail *why) {
+    const char *name = options && options->name ? options->name : "cpu";
+    if (!strcmp(name, "cpu")) return open_cpu(options, out, why);
+    if (!strncmp(name, "cuda", 4)) return gpu_open(name, out, why);
+    return cadre_fail_set(why, CADRE_UNSUPPORTED,
+                          "device '%.100s' is not known, expected cpu, cuda, cuda:N or cuda:current", name);
+}
+
 void cadre_device_close(cadre_device *device) {
     if (!device) return;
+    gpu_close(device);
     pool_free(device->threads);
     mem_free(device);
 }

@@ -97,6 +97,7 @@ static cadre_err make(const driver *cu, int ordinal, dev_cuda **out, cadre_fail 
     gpu->device = ordinal;
     gpu->traits.ordinal = ordinal;
     gpu->traits.driver = cu->version;
+    pthread_mutex_init(&gpu->lock, NULL);
     cuda_scope s = {.gpu = gpu, .why = why, .of = ""};
     look(&s);
     if (!s.err) s.err = new_enough(&gpu->traits, why);

@@ -82,6 +82,8 @@ cadre_err dev_cuda_sync(dev_cuda *gpu, void *stream, cadre_fail *why); /* errors
 cadre_err dev_cuda_event_new(dev_cuda *gpu, void **event, cadre_fail *why);
 void dev_cuda_event_free(dev_cuda *gpu, void *event);
 cadre_err dev_cuda_event_record(dev_cuda *gpu, void *event, void *stream, cadre_fail *why);
+/* Waits until what was queued before the event was recorded is done; an event never recorded is. */
+cadre_err dev_cuda_event_sync(dev_cuda *gpu, void *event, cadre_fail *why);
 /* What is queued on the stream from now on waits for the event. */
 cadre_err dev_cuda_event_wait(dev_cuda *gpu, void *event, void *stream, cadre_fail *why);
 /* Waits for the second event; milliseconds between the two. */
@@ -114,7 +116,8 @@ typedef struct dev_cuda_source {
  * text includes and does not use. */
 typedef struct dev_cuda_module dev_cuda_module;
 /* options: "-DROWS=4", ... The binary comes from the disk cache (switch cache) where the same text was compiled with
- * the same options, for the same arch, by the same NVRTC; else NVRTC compiles it, and the cache keeps it. Errors:
+ * the same options, for the same arch, by the same NVRTC; else NVRTC compiles it, and the cache keeps it.
+ * While such a module is there, the same one is given again: layers of one shape share their kernels. Errors:
  * COMPILE (the first error as "experts.cu(12): error: ..."), UNSUPPORTED (no NVRTC, or one that does not know this
  * GPU), NOMEM, DEVICE. */
 cadre_err dev_cuda_module_new(dev_cuda *gpu, const dev_cuda_source *source, const char *const *options, int count,

@@ -8,6 +8,7 @@
 #define CADRE_DEV_CUDA_GPU_H
 #include "dev/cuda.h"
 #include "dev/driver.h"
+#include <pthread.h>
 #include <stdatomic.h>
 
 enum { CUDA_WELL, CUDA_LOSING, CUDA_LOST }; /* LOSING: lost, while lost_text is being written */
@@ -20,6 +21,8 @@ struct dev_cuda {
     _Atomic int state;
     char lost_text[256]; /* the error that lost it, once state is CUDA_LOST */
     dev_cuda_traits traits;
+    pthread_mutex_t lock;     /* of the list */
+    dev_cuda_module *modules; /* loaded now */
 };
 
 typedef struct cuda_scope {

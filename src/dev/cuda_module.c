@@ -8,7 +8,9 @@
 
 struct dev_cuda_module {
     void *module;
-    char name[64];
+    char name[64], key[65];
+    int users;
+    dev_cuda_module *next;
 };
 
 /* ---- modules ---- */
@@ -57,26 +59,63 @@ static cadre_err build(dev_cuda *gpu, const wanted *w, void **module, cadre_fail
     return err;
 }
 
+/* One that is loaded already gets one more user. */
+static dev_cuda_module *find(dev_cuda *gpu, const wanted *w) {
+    for (dev_cuda_module *m = gpu->modules; m; m = m->next)
+        if (!strcmp(m->key, w->key)) {
+            m->users++;
+            return m;
+        }
+    return NULL;
+}
+
+static cadre_err make(dev_cuda *gpu, const wanted *w, dev_cuda_module **out, cadre_fail *why) {
+    dev_cuda_module *m = mem_new(sizeof *m);
+    if (!m) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for the module of %.60s", w->source->main.name);
+    snprintf(m->name, sizeof m->name, "%s", w->source->main.name);
+    memcpy(m->key, w->key, sizeof m->key);
+    cadre_err err = build(gpu, w, &m->module, why);
+    if (err) {
+        mem_free(m);
+        return err;
+    }
+    m->users = 1;
+    m->next = gpu->modules;
+    gpu->modules = *out = m;
+    return CADRE_OK;
+}
+
 cadre_err dev_cuda_module_new(dev_cuda *gpu, const dev_cuda_source *source, const char *const *options, int count,
                               dev_cuda_module **out, cadre_fail *why) {
     wanted w = {NULL, source, options, count, ""};
-    dev_cuda_module *m = mem_new(sizeof *m);
-    if (!m) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for the module of %.60s", source->main.name);
-    snprintf(m->name, sizeof m->name, "%s", source->main.name);
     cadre_err err = nvrtc_open(&w.rtc, why);
-    if (!err) {
-        nvrtc_key(w.rtc, source, gpu->traits.arch, options, count, w.key);
-        err = build(gpu, &w, &m->module, why);
-    }
-    if (err)
-        mem_free(m);
+    if (err) return err;
+    nvrtc_key(w.rtc, source, gpu->traits.arch, options, count, w.key);
+    pthread_mutex_lock(&gpu->lock);
+    dev_cuda_module *found = find(gpu, &w);
+    if (found)
+        *out = found;
     else
-        *out = m;
+        err = make(gpu, &w, out, why);
+    pthread_mutex_unlock(&gpu->lock);
     return err;
 }
 
+/* True: nobody uses it any more. */
+static bool unlist(dev_cuda *gpu, dev_cuda_module *module) {
+    pthread_mutex_lock(&gpu->lock);
+    bool last = --module->users == 0;
+    for (dev_cuda_module **at = &gpu->modules; last && *at; at = &(*at)->next)
+        if (*at == module) {
+            *at = module->next;
+            break;
+        }
+    pthread_mutex_unlock(&gpu->lock);
+    return last;
+}
+
 void dev_cuda_module_free(dev_cuda *gpu, dev_cuda_module *module) {
-    if (!module) return;
+    if (!module || !unlist(gpu, module)) return;
     cuda_scope s = cuda_enter_free(gpu);
     CALL(s, cuModuleUnload, module->module);
     cuda_leave(&s);

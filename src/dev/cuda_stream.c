@@ -48,6 +48,12 @@ cadre_err dev_cuda_event_record(dev_cuda *gpu, void *event, void *stream, cadre_
     return cuda_leave(&s);
 }
 
+cadre_err dev_cuda_event_sync(dev_cuda *gpu, void *event, cadre_fail *why) {
+    cuda_scope s = cuda_enter(gpu, why);
+    CALL(s, cuEventSynchronize, event);
+    return cuda_leave(&s);
+}
+
 cadre_err dev_cuda_event_wait(dev_cuda *gpu, void *event, void *stream, cadre_fail *why) {
     cuda_scope s = cuda_enter(gpu, why);
     CALL(s, cuStreamWaitEvent, stream, event, 0);

@@ -1,4 +1,5 @@
-/* dev.h: where work runs. Today one device, the CPU: its features, its team of threads, its measured ceilings. */
+/* dev.h: where work runs: the CPU with its features, its team of threads, its measured ceilings; or a GPU (dev/cuda.h),
+ * which MoE layers alone can use so far. */
 #ifndef CADRE_DEV_H
 #define CADRE_DEV_H
 #include "base/base.h"
@@ -10,16 +11,20 @@ typedef enum dev_feature {
     DEV_AVX512BF16 = 4, /* the above, AVX512_BF16 and AVX512_VNNI */
 } dev_feature;
 
+struct dev_cuda;
 struct cadre_device {
-    pool *threads;
-    unsigned features; /* what the CPU has, before switch isa */
-    int isa;           /* level in use: 0 ref, 1 avx2, 2 avx512, 3 avx512bf16 (op_isa) */
-    long l1d, l2, l3;  /* bytes, 0 if unknown */
-    cpus cpus;         /* which there are, when it was opened */
-    char cpu[64];      /* brand */
+    struct dev_cuda *gpu; /* NULL: the CPU */
+    pool *threads;        /* with a GPU: of one */
+    unsigned features;    /* what the CPU has, before switch isa */
+    int isa;              /* level in use: 0 ref, 1 avx2, 2 avx512, 3 avx512bf16 (op_isa) */
+    long l1d, l2, l3;     /* bytes, 0 if unknown */
+    cpus cpus;            /* which there are, when it was opened */
+    char cpu[64];         /* brand */
     char name[160];
 };
 
+/* Refuses a GPU with UNSUPPORTED: "what: is not there on a GPU yet". */
+cadre_err dev_cpu_only(const cadre_device *device, const char *what, cadre_fail *why);
 /* What the CPU has, without switches. */
 unsigned dev_features(void);
 /* Registers of cpuid and xgetbv that features are read from; 0 where a leaf is missing. */

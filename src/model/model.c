@@ -87,6 +87,8 @@ cadre_err cadre_model_open(cadre_device *device, const char *dir, const cadre_mo
 cadre_err cadre_model_prepare(cadre_device *device, const char *dir, const cadre_model_options *options,
                               cadre_model **out, cadre_fail *why) {
     if (!device || !dir || !out) return cadre_fail_set(why, CADRE_RANGE, "cadre_model_open: an argument is NULL");
+    cadre_err gpu = dev_cpu_only(device, "a model", why);
+    if (gpu) return gpu;
     if (!file_is_dir(dir)) return cadre_fail_set(why, CADRE_IO, "%.300s: expected a folder with a model", dir);
     cadre_model *m = mem_new(sizeof *m);
     if (!m) return cadre_fail_set(why, CADRE_NOMEM, "%.300s: out of memory", dir);

@@ -1,21 +1,9 @@
-/* api.c: the public MoE layer of cadre.h over moe_layer: checks at the door, one workspace per run. */
-#include "moe/moe.h"
+/* api.c: the public MoE layer of cadre.h over moe_layer or moe_gpu: checks at the door, one workspace per run. */
+#include "moe/api.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-struct cadre_moe {
-    cadre_device *device;
-    moe_layer layer;
-    size_t workspace_bytes;
-};
-
-struct cadre_moe_workspace {
-    const cadre_moe *owner;
-    void *block;
-    moe_scratch scratch;
-};
 
 /* ---- checks ---- */
 static cadre_err check_size(const char *name, int v, int low, int high, cadre_fail *why) {
@@ -103,6 +91,21 @@ static bool place(const cadre_moe *moe, moe_scratch *s, arena *a) {
     return !a->overflow;
 }
 
+static cadre_err make_gpu(cadre_moe *moe, const cadre_moe_weights *weights, bool *fits, cadre_fail *why) {
+    cadre_err err = moe_gpu_new(moe->device->gpu, &moe->desc, weights, &moe->gpu, why);
+    if (!err) *fits = moe_gpu_space_bytes(moe->gpu, &moe->workspace_bytes);
+    return err;
+}
+
+static cadre_err make_cpu(cadre_moe *moe, const cadre_moe_weights *weights, bool *fits, cadre_fail *why) {
+    moe_scratch s = {0};
+    arena count = {0};
+    cadre_err err = moe_layer_init(&moe->layer, moe->device, &moe->desc, weights, NULL, why);
+    if (!err) *fits = place(moe, &s, &count);
+    moe->workspace_bytes = count.used;
+    return err;
+}
+
 cadre_err cadre_moe_new(cadre_device *device, const cadre_moe_desc *desc, const cadre_moe_weights *weights,
                         cadre_moe **out, cadre_fail *why) {
     if (!device || !desc || !weights || !out)
@@ -113,23 +116,24 @@ cadre_err cadre_moe_new(cadre_device *device, const cadre_moe_desc *desc, const 
     cadre_moe *moe = mem_new(sizeof *moe);
     if (!moe) return cadre_fail_set(why, CADRE_NOMEM, "no memory for a MoE layer");
     moe->device = device;
-    err = moe_layer_init(&moe->layer, device, desc, weights, NULL, why);
-    moe_scratch s = {0};
-    arena count = {0};
-    if (!err && !place(moe, &s, &count))
+    moe->desc = *desc;
+    bool fits = false;
+    err = device->gpu ? make_gpu(moe, weights, &fits, why) : make_cpu(moe, weights, &fits, why);
+    if (!err && !fits)
         err = cadre_fail_set(why, CADRE_RANGE, "moe max_tokens is %d: the workspace is too large", desc->max_tokens);
-    if (err) {
+    if (err)
         cadre_moe_free(moe);
-        return err;
-    }
-    moe->workspace_bytes = count.used;
-    *out = moe;
-    return CADRE_OK;
+    else
+        *out = moe;
+    return err;
 }
 
 void cadre_moe_free(cadre_moe *moe) {
     if (!moe) return;
-    moe_layer_done(&moe->layer);
+    if (moe->gpu)
+        moe_gpu_free(moe->gpu);
+    else
+        moe_layer_done(&moe->layer);
     mem_free(moe);
 }
 
@@ -137,23 +141,33 @@ size_t cadre_moe_workspace_bytes(const cadre_moe *moe) {
     return moe->workspace_bytes;
 }
 
+static cadre_err make_space(const cadre_moe *moe, cadre_moe_workspace *w, cadre_fail *why) {
+    if (moe->gpu) return moe_gpu_space_new(moe->gpu, &w->space, why);
+    w->block = mem_new(moe->workspace_bytes);
+    if (!w->block)
+        return cadre_fail_set(why, CADRE_NOMEM, "no memory for a workspace of %zu bytes", moe->workspace_bytes);
+    arena a = {.base = w->block, .size = moe->workspace_bytes};
+    place(moe, &w->scratch, &a);
+    return CADRE_OK;
+}
+
 cadre_err cadre_moe_workspace_new(const cadre_moe *moe, cadre_moe_workspace **out, cadre_fail *why) {
     if (!moe || !out) return cadre_fail_set(why, CADRE_RANGE, "cadre_moe_workspace_new: an argument is NULL");
     cadre_moe_workspace *w = mem_new(sizeof *w);
-    if (w) w->block = mem_new(moe->workspace_bytes);
-    if (!w || !w->block) {
+    if (!w) return cadre_fail_set(why, CADRE_NOMEM, "no memory for a workspace");
+    w->device = moe->device;
+    w->desc = moe->desc;
+    cadre_err err = make_space(moe, w, why);
+    if (err)
         cadre_moe_workspace_free(w);
-        return cadre_fail_set(why, CADRE_NOMEM, "no memory for a workspace of %zu bytes", moe->workspace_bytes);
-    }
-    arena a = {.base = w->block, .size = moe->workspace_bytes};
-    w->owner = moe;
-    place(moe, &w->scratch, &a);
-    *out = w;
-    return CADRE_OK;
+    else
+        *out = w;
+    return err;
 }
 
 void cadre_moe_workspace_free(cadre_moe_workspace *w) {
     if (!w) return;
+    moe_gpu_space_free(w->space);
     mem_free(w->block);
     mem_free(w);
 }
@@ -176,12 +190,18 @@ static void run_member(void *ctx, team *t) {
     if (j->experts) moe_experts_team(m, t, j->s, j->n, j->x, d, NULL, 0, j->out, d, false);
 }
 
-/* What every run checks first. */
-static cadre_err check_run(const cadre_moe *moe, const cadre_moe_workspace *w, int n, cadre_fail *why) {
+/* Sizes alone decide a workspace; other members of a description do not. */
+static bool same_sizes(const cadre_moe_desc *a, const cadre_moe_desc *b) {
+    return a->d == b->d && a->f == b->f && a->e == b->e && a->k == b->k && a->max_tokens == b->max_tokens &&
+           a->dtype == b->dtype && a->act == b->act && a->shared_f == b->shared_f;
+}
+
+cadre_err api_check(const cadre_moe *moe, const cadre_moe_workspace *w, int n, cadre_fail *why) {
     if (!moe || !w) return cadre_fail_set(why, CADRE_RANGE, "the layer or its workspace is NULL");
-    if (w->owner != moe) return cadre_fail_set(why, CADRE_RANGE, "the workspace is another layer's");
-    if (n < 0 || n > moe->layer.desc.max_tokens)
-        return cadre_fail_set(why, CADRE_RANGE, "n is %d, expected 0..%d", n, moe->layer.desc.max_tokens);
+    if (w->device != moe->device || !same_sizes(&w->desc, &moe->desc))
+        return cadre_fail_set(why, CADRE_RANGE, "the workspace is that of a layer of another description");
+    if (n < 0 || n > moe->desc.max_tokens)
+        return cadre_fail_set(why, CADRE_RANGE, "n is %d, expected 0..%d", n, moe->desc.max_tokens);
     return CADRE_OK;
 }
 
@@ -200,21 +220,23 @@ static void run(cadre_moe_workspace *w, run_job job) {
 
 cadre_err cadre_moe_run(cadre_moe *moe, cadre_moe_workspace *workspace, int n, const float *x, float *out,
                         cadre_fail *why) {
-    cadre_err err = check_run(moe, workspace, n, why);
+    cadre_err err = api_check(moe, workspace, n, why);
     if (err) return err;
     if (n > 0 && (!x || !out)) return null_rows(why);
+    if (moe->gpu) return n ? api_gpu_run(moe, workspace, n, x, NULL, NULL, out, why) : CADRE_OK;
     run(workspace, (run_job){moe, &workspace->scratch, n, x, out, true, true});
     return CADRE_OK;
 }
 
 cadre_err cadre_moe_route(cadre_moe *moe, cadre_moe_workspace *workspace, int n, const float *x, int32_t *ids,
                           float *weights, cadre_fail *why) {
-    cadre_err err = check_run(moe, workspace, n, why);
+    cadre_err err = api_check(moe, workspace, n, why);
     if (err || n == 0) return err;
     if (!x || !ids || !weights) return null_rows(why);
+    if (moe->gpu) return api_gpu_route(moe, workspace, n, x, ids, weights, why);
     const moe_scratch *s = &workspace->scratch;
     run(workspace, (run_job){moe, &workspace->scratch, n, x, NULL, true, false});
-    size_t pairs = (size_t)n * (size_t)moe->layer.desc.k;
+    size_t pairs = (size_t)n * (size_t)moe->desc.k;
     memcpy(ids, s->ids, pairs * sizeof *ids);
     memcpy(weights, s->weights, pairs * sizeof *weights);
     return CADRE_OK;
@@ -222,14 +244,15 @@ cadre_err cadre_moe_route(cadre_moe *moe, cadre_moe_workspace *workspace, int n,
 
 cadre_err cadre_moe_experts(cadre_moe *moe, cadre_moe_workspace *workspace, int n, const float *x, const int32_t *ids,
                             const float *weights, float *out, cadre_fail *why) {
-    cadre_err err = check_run(moe, workspace, n, why);
+    cadre_err err = api_check(moe, workspace, n, why);
     if (err || n == 0) return err;
     if (!x || !ids || !weights || !out) return null_rows(why);
-    int k = moe->layer.desc.k, e = moe->layer.desc.e;
+    int k = moe->desc.k, e = moe->desc.e;
     for (int p = 0; p < n * k; p++)
         if (ids[p] < -1 || ids[p] >= e)
             return cadre_fail_set(why, CADRE_RANGE, "expert id of token %d, slot %d is %d, expected -1..%d", p / k,
                                   p % k, (int)ids[p], e - 1);
+    if (moe->gpu) return api_gpu_run(moe, workspace, n, x, ids, weights, out, why);
     memcpy(workspace->scratch.ids, ids, (size_t)(n * k) * sizeof *ids);
     memcpy(workspace->scratch.weights, weights, (size_t)(n * k) * sizeof *weights);
     run(workspace, (run_job){moe, &workspace->scratch, n, x, out, false, true});
@@ -237,11 +260,15 @@ cadre_err cadre_moe_experts(cadre_moe *moe, cadre_moe_workspace *workspace, int 
 }
 
 /* ---- explaining ---- */
+int moe_receipts(const cadre_moe *moe, cadre_receipt *out, int cap) {
+    return moe->gpu ? moe_gpu_receipts(moe->gpu, out, cap) : moe_layer_receipts(&moe->layer, out, cap);
+}
+
 enum { RECEIPTS = 4 * PLAN_ROWS_MAX };
 
 void cadre_moe_explain(const cadre_moe *moe, int n, char *text, size_t size) {
     cadre_receipt r[RECEIPTS];
-    int count = moe_layer_receipts(&moe->layer, r, RECEIPTS);
+    int count = moe_receipts(moe, r, RECEIPTS);
     size_t used = 0;
     if (size) text[0] = 0;
     for (int i = 0; i < count && used < size; i++) {

@@ -105,4 +105,13 @@ void moe_route_team(moe_layer *m, team *t, moe_scratch *s, int n, const float *x
 void moe_experts_team(moe_layer *m, team *t, moe_scratch *s, int n, const float *x, size_t ldx, const void *z,
                       size_t ldz, float *out, size_t ldo, bool add);
 int moe_layer_receipts(const moe_layer *m, cadre_receipt *out, int cap);
+
+/* ---- on a GPU ---- */
+/* cadre_moe_enqueue with the router's choice replaced: it does its work, then takes the expert ids `forced` [n][k],
+ * device memory, all in 0..e-1. For measuring a given routing. */
+cadre_err moe_enqueue_forced(cadre_moe *moe, cadre_moe_workspace *workspace, void *stream, int n, const void *x,
+                             cadre_dtype x_type, const int32_t *forced, void *out, cadre_dtype out_type,
+                             cadre_fail *why);
+/* Receipts of a layer, on whichever device. */
+int moe_receipts(const cadre_moe *moe, cadre_receipt *out, int cap);
 #endif

@@ -1,4 +1,5 @@
 /* switch.c: every switch by its name: base's registry, and one per kernel knob ("dense.rows"). */
+#include "plan/gpu.h"
 #include "plan/plan.h"
 
 #include <stdio.h>
@@ -57,6 +58,7 @@ cadre_err cadre_set(const char *assignment, cadre_fail *why) {
         return cadre_fail_set(why, CADRE_RANGE, "switch '%.60s' has no value, expected NAME=VALUE", assignment);
     if (find_knob(assignment, &family, &knob, &text)) return set_knob(family, knob, text, why);
     cadre_err err;
+    if (plan_gpu_set(assignment, &err, why)) return err;
     if (switch_text_parse(assignment, &err, why)) return err;
     err = switch_parse(switch_defs, SWITCH_COUNT, assignment, &index, &value, why);
     if (!err) switch_set((switch_id)index, value);
@@ -80,7 +82,7 @@ bool plan_switch_at(int i, switch_def *def, long *value) {
         *value = overrides[f][i];
         return true;
     }
-    return false;
+    return plan_gpu_switch(i, def, value);
 }
 
 const char *cadre_switch(int i) {

@@ -22,6 +22,8 @@ void fake_reset(void) {
                         .memory = (size_t)1 << 34,
                         .fail_after = -1,
                         .captured = -1};
+    const char *sms = getenv("FAKE_SMS");
+    fake.sms = sms ? atoi(sms) : 4;
     depth = 0;
 }
 
@@ -85,7 +87,7 @@ int fake_cuDeviceGetName(char *name, int size, int device) {
 int fake_cuDeviceGetAttribute(int *value, int id, int device) {
     GO("cuDeviceGetAttribute");
     if (device < 10 || device >= 10 + fake.gpus) return 101;
-    *value = id == DRIVER_SMS          ? 4
+    *value = id == DRIVER_SMS          ? fake.sms
              : id == DRIVER_L2         ? 1 << 20
              : id == DRIVER_MAJOR      ? fake.major
              : id == DRIVER_MINOR      ? fake.minor
@@ -329,7 +331,10 @@ int fake_cuGraphDestroy(void *graph) {
 
 int fake_cuModuleLoadData(void **module, const void *image) {
     GO_INSIDE("cuModuleLoadData");
-    if (memcmp(image, "FAKE", 4)) return 200;
+    if (!memcmp(image, "\177ELF", 4))
+        image = "experts( router( pack( lists( single( round_out( fill( read4( read8( nothing(";
+    else if (memcmp(image, "FAKE", 4))
+        return 200;
     *module = malloc(strlen(image) + 1);
     if (!*module) return 2;
     strcpy(*module, image);

@@ -7,7 +7,7 @@
 
 typedef struct fake_state {
     /* what there is */
-    int gpus, driver, nvrtc, major, minor;
+    int gpus, driver, nvrtc, major, minor, sms; /* sms: 4, or FAKE_SMS of the environment */
     size_t memory;
     const char *log; /* of every compilation; NULL: empty */
     /* what goes wrong: call `fail_call` (NULL: any) returns fail_code once fail_after more have passed; -1: never.

@@ -1,0 +1,121 @@
+/* gpu_kernels.c: the device texts compiled for a layer's shape and the rows of its plans, all when it is made. */
+#include "moe/gpu.h"
+#include "op/cuda/args.h"
+#include "op/cuda/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { OPTIONS = 24, HEADERS = 16, THREADS = 256 };
+
+typedef struct option_list {
+    char text[OPTIONS][40];
+    const char *list[OPTIONS];
+    int count;
+} option_list;
+
+static void define(option_list *o, const char *name, int value) {
+    cadre_assert(o->count < OPTIONS);
+    snprintf(o->text[o->count], sizeof o->text[0], "-D%s=%d", name, value);
+    o->list[o->count] = o->text[o->count];
+    o->count++;
+}
+
+cadre_err gpu_kernel_new(dev_cuda *gpu, const char *text, const char *name, const char *const *options, int count,
+                         unsigned threads, size_t dynamic, gpu_kernel *out, cadre_fail *why) {
+    dev_cuda_text headers[HEADERS];
+    int n = 0;
+    for (const op_cuda_text *t = op_cuda_texts; t->name; t++)
+        if (op_cuda_text_is_header(t) && n < HEADERS) headers[n++] = (dev_cuda_text){t->name, t->text};
+    dev_cuda_source source = {{text, op_cuda_text_get(text)}, headers, n};
+    gpu_kernel k = {.threads = threads, .dynamic = (unsigned)dynamic};
+    cadre_err err = dev_cuda_module_new(gpu, &source, options, count, &k.module, why);
+    if (err) return err;
+    err = dev_cuda_kernel_get(gpu, k.module, name, dynamic, &k.kernel, why);
+    if (err)
+        dev_cuda_module_free(gpu, k.module);
+    else
+        *out = k;
+    return err;
+}
+
+static void define_shape(option_list *o, const gpu_set *s) {
+    define(o, "D_MODEL", s->d);
+    define(o, "EXPERTS", s->e);
+    define(o, "CHOSEN", s->k);
+}
+
+static cadre_err compile_experts(moe_gpu *m, gpu_set *s, int i, cadre_fail *why) {
+    const plan_gpu_row *row = &s->plan.rows[i];
+    const plan_gpu_knobs *k = &row->knobs;
+    option_list o = {.count = 0};
+    define_shape(&o, s);
+    define(&o, "F_EXPERT", s->f);
+    define(&o, "ACT", (int)s->act);
+    define(&o, "WGMMA", k->wgmma);
+    define(&o, "TOKEN_TILES", k->tokens / 8);
+    define(&o, "FEW_TOKENS", k->few);
+    define(&o, "WARPS", k->warps);
+    define(&o, "UP_TILES", k->up);
+    define(&o, "DOWN_TILES", k->down);
+    define(&o, "KC", k->kc);
+    define(&o, "STAGES", k->stages);
+    define(&o, "AHEAD", k->ahead);
+    define(&o, "COPIERS", k->copiers);
+    define(&o, "MOST_TASKS", plan_gpu_tasks(&s->plan.key, row));
+    return gpu_kernel_new(m->gpu, "experts.cu", "experts", o.list, o.count, 32 * (unsigned)(k->copiers + 2 + k->warps),
+                          plan_gpu_shared(&s->plan.key, row), &s->kernels[i], why);
+}
+
+static cadre_err compile_set(moe_gpu *m, gpu_set *s, cadre_fail *why) {
+    cadre_err err = CADRE_OK;
+    for (int i = 0; i < s->plan.count && !err && s->plan.rows[i].n_lo <= m->desc.max_tokens; i++)
+        err = compile_experts(m, s, i, why);
+    return err;
+}
+
+static cadre_err compile_router(moe_gpu *m, int x_f32, int i, cadre_fail *why) {
+    const plan_gpu *p = &m->experts.plan;
+    option_list o = {.count = 0};
+    define_shape(&o, &m->experts);
+    define(&o, "X_F32", x_f32);
+    define(&o, "TOKEN_TILES", p->routers[i].knobs.router / 8);
+    return gpu_kernel_new(m->gpu, "router.cu", "router", o.list, o.count, THREADS,
+                          plan_gpu_router_shared(&p->key, &p->routers[i]), &m->routers[x_f32][i], why);
+}
+
+static cadre_err compile_routers(moe_gpu *m, cadre_fail *why) {
+    const plan_gpu *p = &m->experts.plan;
+    cadre_err err = CADRE_OK;
+    for (int i = 0; i < p->router_count && !err && p->routers[i].n_lo <= m->desc.max_tokens; i++) {
+        err = compile_router(m, 0, i, why);
+        if (!err) err = compile_router(m, 1, i, why);
+    }
+    return err;
+}
+
+static cadre_err compile_lists(moe_gpu *m, cadre_fail *why) {
+    cadre_err err = gpu_kernel_new(m->gpu, "lists.cu", "lists", NULL, 0, THREADS, 0, &m->lists, why);
+    if (!err) err = gpu_kernel_new(m->gpu, "lists.cu", "single", NULL, 0, THREADS, 0, &m->single, why);
+    return err ? err : gpu_kernel_new(m->gpu, "lists.cu", "round_out", NULL, 0, THREADS, 0, &m->round_out, why);
+}
+
+cadre_err gpu_compile(moe_gpu *m, cadre_fail *why) {
+    cadre_err err = compile_set(m, &m->experts, why);
+    if (!err && m->desc.shared_f) err = compile_set(m, &m->shared, why);
+    if (!err) err = compile_routers(m, why);
+    return err ? err : compile_lists(m, why);
+}
+
+static void drop(dev_cuda *gpu, gpu_kernel *k) {
+    dev_cuda_module_free(gpu, k->module);
+    *k = (gpu_kernel){0};
+}
+
+void gpu_compile_done(moe_gpu *m) {
+    for (int i = 0; i < PLAN_GPU_ROWS; i++) {
+        drop(m->gpu, &m->experts.kernels[i]), drop(m->gpu, &m->shared.kernels[i]);
+        drop(m->gpu, &m->routers[0][i]), drop(m->gpu, &m->routers[1][i]);
+    }
+    drop(m->gpu, &m->lists), drop(m->gpu, &m->single), drop(m->gpu, &m->round_out);
+}

@@ -1,0 +1,306 @@
+/* gpu.c: the policy for GPUs, the switches over it, and what may not run. A rule speaks of pairs (tokens times slots)
+ * or of the mean rows of an expert, n * k / e, so it serves any shape; ranges of n follow from it. */
+#include "plan/gpu.h"
+#include "op/cuda/args.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the policy ---- */
+
+typedef enum measure { TOKENS, ROWS } measure;
+typedef struct rule {
+    measure by;
+    int most; /* the rule holds up to this many; INT_MAX ends the list */
+    bool fit; /* row tiles are chosen anew, so that the items of one token fill whole waves of multiprocessors */
+    plan_gpu_knobs knobs;
+    const char *text;
+} rule;
+
+/* Measured on an H200. wgmma, tokens, few, warps, up, down, kc, stages, ahead, copiers. */
+static const rule rules[] = {
+    {TOKENS, 1, true, {0, 8, 8, 8, 6, 8, 128, 6, 48, 1, 0}, "one token: its items fill whole waves"},
+    {ROWS, 2, false, {0, 8, 8, 8, 8, 8, 128, 6, 64, 1, 0}, "up to 2 rows an expert: 8 tokens a pass"},
+    {ROWS, 6, false, {0, 16, 8, 8, 8, 8, 128, 5, 64, 1, 0}, "up to 6 rows an expert: 16 tokens a pass"},
+    {ROWS, 12, false, {0, 24, 8, 8, 16, 16, 64, 5, 64, 1, 0}, "up to 12 rows an expert: 24 tokens a pass"},
+    {ROWS, 40, false, {0, 32, 8, 8, 16, 16, 64, 5, 64, 1, 0}, "up to 40 rows an expert: 32 tokens a pass"},
+    {ROWS, 96, false, {1, 96, 64, 8, 8, 8, 64, 7, 256, 2, 0}, "up to 96 rows an expert: wgmma"},
+    {ROWS, INT_MAX, false, {1, 256, 160, 8, 8, 8, 64, 4, 256, 2, 0}, "many rows an expert: wide wgmma"},
+    {ROWS, INT_MAX, false, {0, 96, 8, 8, 16, 16, 64, 4, 64, 1, 0}, "many rows an expert, widths that wgmma lacks"},
+};
+
+/* Tokens of a cluster: few clusters leave the GPU idle, many read the gate's weights again and again. */
+static const struct {
+    int most, tokens;
+    const char *text;
+} routers[] = {{128, 8, "up to 128 tokens: a cluster takes 8"},
+               {256, 16, "up to 256 tokens: a cluster takes 16"},
+               {512, 32, "up to 512 tokens: a cluster takes 32"},
+               {INT_MAX, 64, "many tokens: a cluster takes 64"}};
+
+static bool gated(const plan_gpu_key *key) {
+    return key->act != CADRE_RELU2;
+}
+
+/* wgmma takes stages of 64 inputs, whole. */
+static bool wgmma_fits(const plan_gpu_key *key) {
+    return key->wgmma && cuda_steps(key->d) % 4 == 0 && cuda_steps(key->f) % 4 == 0;
+}
+
+/* The row tiles an item takes, so that `tasks` times ceil(rows / tiles) items take the least time in whole waves. */
+static int fit_tiles(int rows, int tasks, int sms, int most) {
+    int best = 1;
+    long least = LONG_MAX;
+    for (int tiles = 1; tiles <= most; tiles++) {
+        long items = (long)tasks * ((rows + tiles - 1) / tiles), time = (items + sms - 1) / sms * tiles;
+        if (time <= least) least = time, best = tiles;
+    }
+    return best;
+}
+
+static void fit_waves(const plan_gpu_key *key, plan_gpu_knobs *knobs) {
+    enum { MOST = 8 };
+    knobs->up = fit_tiles(cuda_up_tiles(key->f, gated(key)), key->k, key->sms, MOST);
+    knobs->down = fit_tiles(cuda_tiles(key->d), key->k, key->sms, MOST);
+}
+
+static void fit_shared(const plan_gpu_key *key, plan_gpu_row *row) {
+    while (row->knobs.stages > 2 && plan_gpu_shared(key, row) > (size_t)key->smem) row->knobs.stages--;
+}
+
+static int tokens_for(const plan_gpu_key *key, const rule *r) {
+    if (r->most == INT_MAX) return INT_MAX;
+    int64_t n = r->by == TOKENS ? r->most : (int64_t)r->most * key->e / key->k;
+    return n > INT_MAX ? INT_MAX : (int)n;
+}
+
+static void policy_experts(plan_gpu *p) {
+    for (size_t i = 0, lo = 1; i < sizeof rules / sizeof *rules; i++) {
+        const rule *r = &rules[i];
+        int hi = tokens_for(&p->key, r);
+        if (hi < (int)lo || (r->knobs.wgmma && !wgmma_fits(&p->key))) continue;
+        plan_gpu_row *row = &p->rows[p->count++];
+        *row = (plan_gpu_row){.n_lo = (int)lo, .n_hi = hi, .knobs = r->knobs, .source = "policy", .rule = r->text};
+        if (r->fit) fit_waves(&p->key, &row->knobs);
+        fit_shared(&p->key, row);
+        if (hi == INT_MAX) return;
+        lo = (size_t)hi + 1;
+    }
+}
+
+static void policy_router(plan_gpu *p) {
+    for (size_t i = 0, lo = 1; i < sizeof routers / sizeof *routers; i++) {
+        plan_gpu_row *row = &p->routers[p->router_count++];
+        *row = (plan_gpu_row){.n_lo = (int)lo,
+                              .n_hi = routers[i].most,
+                              .knobs.router = routers[i].tokens,
+                              .source = "policy",
+                              .rule = routers[i].text};
+        while (row->knobs.router > 8 && plan_gpu_router_shared(&p->key, row) > (size_t)p->key.smem)
+            row->knobs.router /= 2;
+        lo = (size_t)routers[i].most + 1;
+    }
+}
+
+/* ---- what kernels need ---- */
+
+static int chunk_of(const plan_gpu_row *row) {
+    return row->n_hi < PLAN_GPU_CHUNK ? row->n_hi : PLAN_GPU_CHUNK;
+}
+
+/* Rounded up: layers that differ a little share their kernels. */
+int plan_gpu_tasks(const plan_gpu_key *key, const plan_gpu_row *row) {
+    return (EXPERTS_TASKS(chunk_of(row), key->k, key->e, row->knobs.tokens) + 63) / 64 * 64;
+}
+
+size_t plan_gpu_shared(const plan_gpu_key *key, const plan_gpu_row *row) {
+    const plan_gpu_knobs *k = &row->knobs;
+    int tiles = k->up > k->down ? k->up : k->down;
+    return (size_t)EXPERTS_SHARED(k->wgmma, k->tokens, tiles, k->kc, k->stages, key->e, plan_gpu_tasks(key, row));
+}
+
+size_t plan_gpu_router_shared(const plan_gpu_key *key, const plan_gpu_row *row) {
+    return (size_t)ROUTER_SHARED(row->knobs.router, key->d, key->e);
+}
+
+/* ---- what may not run ---- */
+
+static const char *mma_fault(const plan_gpu_knobs *k) {
+    if (k->tokens % 8) return "tokens is no multiple of 8";
+    if (k->kc != 64 && k->kc != 128 && k->kc != 256) return "kc is not 64, 128 or 256";
+    if (k->copiers != 1) return "copiers is not 1, which mma takes";
+    return NULL;
+}
+
+static bool wgmma_width(int tokens) {
+    return tokens % 32 == 0 && tokens >= 32 && tokens <= 256;
+}
+
+static const char *wgmma_fault(const plan_gpu_key *key, const plan_gpu_knobs *k) {
+    if (!wgmma_fits(key)) return "wgmma needs compute capability 9.0, and d and f that fill up 64s";
+    if (!wgmma_width(k->tokens) || !wgmma_width(k->few)) return "tokens or few is no multiple of 32, which wgmma takes";
+    if (k->few > k->tokens) return "few is more than tokens";
+    if (k->kc != 64) return "kc is not 64, which wgmma takes";
+    if (k->warps % 4) return "warps is no multiple of 4, which wgmma takes";
+    if (k->up > k->warps || k->down > k->warps) return "up or down is more than warps, and wgmma has one tile a warp";
+    if (k->copiers != 2 && k->copiers != 6) return "copiers is not 2 or 6, which wgmma takes";
+    return NULL;
+}
+
+cadre_err plan_gpu_check(const plan_gpu_key *key, const plan_gpu_row *row, cadre_fail *why) {
+    const plan_gpu_knobs *k = &row->knobs;
+    const char *wrong = k->wgmma ? wgmma_fault(key, k) : mma_fault(k);
+    char text[160];
+    plan_gpu_text(k, text, sizeof text);
+    if (wrong) return cadre_fail_set(why, CADRE_RANGE, "%s cannot run: %s", text, wrong);
+    size_t shared = plan_gpu_shared(key, row);
+    if (shared > (size_t)key->smem)
+        return cadre_fail_set(why, CADRE_RANGE, "%s cannot run: it takes %zu bytes of shared memory, a block has %d",
+                              text, shared, key->smem);
+    return CADRE_OK;
+}
+
+static cadre_err check_shape(const plan_gpu_key *key, cadre_fail *why) {
+    enum { MOST_K = 32, MOST_E = 1024 };
+    if (key->k > MOST_K || key->e > MOST_E)
+        return cadre_fail_set(why, CADRE_UNSUPPORTED, "e=%d k=%d: on a GPU at most %d experts, %d of them for a token",
+                              key->e, key->k, MOST_E, MOST_K);
+    return CADRE_OK;
+}
+
+static cadre_err check_router(const plan_gpu_key *key, const plan_gpu_row *row, cadre_fail *why) {
+    int tokens = row->knobs.router;
+    size_t shared = plan_gpu_router_shared(key, row);
+    if (tokens != 8 && tokens != 16 && tokens != 32 && tokens != 64)
+        return cadre_fail_set(why, CADRE_RANGE, "gpu.router is %d, expected 8, 16, 32 or 64", tokens);
+    if (shared <= (size_t)key->smem) return CADRE_OK;
+    return cadre_fail_set(why, CADRE_UNSUPPORTED,
+                          "d=%d e=%d: the router takes %zu bytes of shared memory, a block has %d", key->d, key->e,
+                          shared, key->smem);
+}
+
+/* ---- switches ---- */
+
+static const switch_def knobs[] = {
+#define X(name, low, high, what) {"gpu." #name, PLAN_GPU_POLICY, low, high, what "; -2: as the policy has it"},
+    PLAN_GPU_KNOBS(X)
+#undef X
+};
+static int overrides[PLAN_GPU_KNOB_COUNT] = {
+#define X(name, low, high, what) PLAN_GPU_POLICY,
+    PLAN_GPU_KNOBS(X)
+#undef X
+};
+
+bool plan_gpu_switch(int i, switch_def *def, long *value) {
+    if (i < 0 || i >= PLAN_GPU_KNOB_COUNT) return false;
+    *def = knobs[i];
+    *value = overrides[i];
+    return true;
+}
+
+bool plan_gpu_set(const char *assignment, cadre_err *err, cadre_fail *why) {
+    size_t len = strcspn(assignment, "=");
+    char *end;
+    if (strncmp(assignment, "gpu.", 4)) return false;
+    for (int i = 0; i < PLAN_GPU_KNOB_COUNT; i++) {
+        if (strlen(knobs[i].name) != len || strncmp(knobs[i].name, assignment, len)) continue;
+        long v = strtol(assignment + len + 1, &end, 10);
+        *err = CADRE_OK;
+        if (end == assignment + len + 1 || *end || (v != PLAN_GPU_POLICY && (v < knobs[i].low || v > knobs[i].high)))
+            *err = cadre_fail_set(why, CADRE_RANGE, "switch %s is '%.40s', expected %ld..%ld, or -2 for the policy",
+                                  knobs[i].name, assignment + len + 1, knobs[i].low, knobs[i].high);
+        else
+            overrides[i] = (int)v;
+        return true;
+    }
+    return false;
+}
+
+/* Overrides of the knobs [from, to) that this row has. */
+static void apply(plan_gpu_row *row, int from, int to) {
+    int *v = (int *)&row->knobs;
+    plan_gpu_knobs before = row->knobs;
+    for (int i = from; i < to; i++)
+        if (overrides[i] != PLAN_GPU_POLICY) v[i] = overrides[i];
+    if (!memcmp(&before, &row->knobs, sizeof before)) return;
+    row->source = "override", row->rule = "set by switch";
+    row->shadowed = true, row->shadows = before;
+}
+
+/* ---- the plan ---- */
+
+/* Neighbours that switches made alike are one row, and one kernel. */
+static void merge(plan_gpu_row *rows, int *count) {
+    int n = 0;
+    for (int i = 0; i < *count; i++) {
+        bool alike = n && rows[i].shadowed && rows[n - 1].shadowed &&
+                     !memcmp(&rows[i].knobs, &rows[n - 1].knobs, sizeof rows[i].knobs);
+        if (alike)
+            rows[n - 1].n_hi = rows[i].n_hi;
+        else
+            rows[n++] = rows[i];
+    }
+    *count = n;
+}
+
+cadre_err plan_gpu_make(const plan_gpu_key *key, plan_gpu *p, cadre_fail *why) {
+    enum { ROUTER = PLAN_GPU_KNOB_COUNT - 1 };
+    memset(p, 0, sizeof *p);
+    p->key = *key;
+    cadre_err err = check_shape(key, why);
+    if (err) return err;
+    policy_experts(p);
+    if (key->router) policy_router(p);
+    for (int i = 0; i < p->count; i++) apply(&p->rows[i], 0, ROUTER);
+    for (int i = 0; i < p->router_count; i++) apply(&p->routers[i], ROUTER, ROUTER + 1);
+    merge(p->rows, &p->count);
+    merge(p->routers, &p->router_count);
+    for (int i = 0; i < p->count && !err; i++) err = plan_gpu_check(key, &p->rows[i], why);
+    for (int i = 0; i < p->router_count && !err; i++) err = check_router(key, &p->routers[i], why);
+    return err;
+}
+
+int plan_gpu_at(const plan_gpu_row *rows, int count, int n) {
+    int i = 0;
+    while (i < count - 1 && n > rows[i].n_hi) i++;
+    return i;
+}
+
+void plan_gpu_text(const plan_gpu_knobs *k, char *text, size_t size) {
+    if (!k->tokens) {
+        snprintf(text, size, "tokens=%d", k->router);
+        return;
+    }
+    int n = snprintf(text, size, "%s tokens=%d warps=%d up=%d down=%d kc=%d stages=%d ahead=%d",
+                     k->wgmma ? "wgmma" : "mma", k->tokens, k->warps, k->up, k->down, k->kc, k->stages, k->ahead);
+    if (k->wgmma && n > 0 && (size_t)n < size)
+        snprintf(text + n, size - (size_t)n, " few=%d copiers=%d", k->few, k->copiers);
+}
+
+static void put_receipt(const plan_gpu_key *key, const plan_gpu_row *row, bool router, cadre_receipt *out) {
+    *out = (cadre_receipt){.op = router ? "router" : key->role,
+                           .kernel = router ? "router_bf16_sm90" : "experts_bf16_sm90",
+                           .source = row->source,
+                           .why = row->rule,
+                           .n_lo = row->n_lo,
+                           .n_hi = row->n_hi,
+                           .runs = atomic_load_explicit(&row->runs, memory_order_relaxed)};
+    plan_gpu_text(&row->knobs, out->config, sizeof out->config);
+    if (row->shadowed) plan_gpu_text(&row->shadows, out->shadows, sizeof out->shadows);
+    if (router)
+        snprintf(out->shape, sizeof out->shape, "d=%d e=%d k=%d bf16", key->d, key->e, key->k);
+    else
+        snprintf(out->shape, sizeof out->shape, "d=%d f=%d e=%d k=%d bf16", key->d, key->f, key->e, key->k);
+}
+
+int plan_gpu_receipts(const plan_gpu *p, cadre_receipt *out, int cap) {
+    int n = 0;
+    for (int i = 0; i < p->router_count; i++, n++)
+        if (n < cap) put_receipt(&p->key, &p->routers[i], true, &out[n]);
+    for (int i = 0; i < p->count; i++, n++)
+        if (n < cap) put_receipt(&p->key, &p->rows[i], false, &out[n]);
+    return n;
+}

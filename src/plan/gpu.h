@@ -1,0 +1,86 @@
+/* gpu.h: the configurations of a MoE layer on a GPU: which knobs of op/cuda's texts for how many tokens, with the
+ * reason. As for the CPU: a policy that is data, switches `gpu.NAME=value` over it, a receipt for every choice. No GPU
+ * is needed to plan for one. A neighbour's header. */
+#ifndef CADRE_PLAN_GPU_H
+#define CADRE_PLAN_GPU_H
+#include "base/base.h"
+#include <stdatomic.h>
+
+/* X(name, low, high, what). They change speed and never bits. */
+#define PLAN_GPU_KNOBS(X)                                                         \
+    X(wgmma, 0, 1, "multiply by wgmma, else by mma")                              \
+    X(tokens, 8, 256, "tokens of an expert that share one pass over its weights") \
+    X(few, 8, 256, "wgmma: the width for tasks of no more tokens than this")      \
+    X(warps, 1, 16, "warps that multiply")                                        \
+    X(up, 1, 32, "row tiles of one item of the up product")                       \
+    X(down, 1, 32, "row tiles of one item of the down product")                   \
+    X(kc, 64, 256, "inputs of one stage")                                         \
+    X(stages, 2, 16, "stages of a block's ring")                                  \
+    X(ahead, 1, 256, "KB of weights that a block asks for at a time")             \
+    X(copiers, 1, 6, "warps that copy activations")                               \
+    X(router, 8, 64, "tokens that a cluster of the router takes")
+
+typedef struct plan_gpu_knobs {
+#define X(name, low, high, what) int name;
+    PLAN_GPU_KNOBS(X)
+#undef X
+} plan_gpu_knobs;
+#define X(name, low, high, what) +1
+enum { PLAN_GPU_KNOB_COUNT = 0 PLAN_GPU_KNOBS(X) };
+#undef X
+
+enum {
+    PLAN_GPU_POLICY = -2,  /* a switch gpu.NAME that leaves the knob to the policy */
+    PLAN_GPU_CHUNK = 8192, /* most tokens of one launch; more go in turns */
+    PLAN_GPU_ROWS = 10,
+};
+
+/* What is asked, and of which GPU. */
+typedef struct plan_gpu_key {
+    int d, f, e, k;
+    cadre_act act;
+    int sms, smem;    /* multiprocessors; most shared memory of a block, bytes */
+    bool wgmma;       /* has the instruction */
+    const char *role; /* "experts", "shared expert": names the receipt */
+    bool router;      /* has one */
+} plan_gpu_key;
+
+/* What runs for n in [n_lo, n_hi]. */
+typedef struct plan_gpu_row {
+    int n_lo, n_hi;
+    plan_gpu_knobs knobs;      /* experts: without .router; routers: .router alone */
+    const char *source, *rule; /* "policy" or "override" */
+    bool shadowed;
+    plan_gpu_knobs shadows;
+    _Atomic uint64_t runs;
+} plan_gpu_row;
+
+/* Rows ascend, contiguous from 1; the last has n_hi = INT_MAX. */
+typedef struct plan_gpu {
+    plan_gpu_key key;
+    int count, router_count;
+    plan_gpu_row rows[PLAN_GPU_ROWS], routers[PLAN_GPU_ROWS];
+} plan_gpu;
+
+/* Fills *p (caller's storage). Errors: RANGE (a switch gives what cannot run, named), UNSUPPORTED (a shape that these
+ * kernels have no room for). */
+cadre_err plan_gpu_make(const plan_gpu_key *key, plan_gpu *p, cadre_fail *why);
+/* The index of the row for n >= 1 tokens. */
+int plan_gpu_at(const plan_gpu_row *rows, int count, int n);
+/* Writes receipts into out[0..cap); returns how many there are. */
+int plan_gpu_receipts(const plan_gpu *p, cadre_receipt *out, int cap);
+
+/* What a kernel of these knobs needs. */
+int plan_gpu_tasks(const plan_gpu_key *key, const plan_gpu_row *row); /* most that a launch of the row can make */
+size_t plan_gpu_shared(const plan_gpu_key *key, const plan_gpu_row *row);
+size_t plan_gpu_router_shared(const plan_gpu_key *key, const plan_gpu_row *row);
+/* Can these knobs run? RANGE says what is wrong. */
+cadre_err plan_gpu_check(const plan_gpu_key *key, const plan_gpu_row *row, cadre_fail *why);
+/* "mma tokens=8 warps=8 up=6 down=8 kc=128 stages=6 ahead=64". */
+void plan_gpu_text(const plan_gpu_knobs *knobs, char *text, size_t size);
+
+/* Switches: i-th knob's name, range, and its override or PLAN_GPU_POLICY. */
+bool plan_gpu_switch(int i, switch_def *def, long *value);
+/* "gpu.stages=5": true if the name before '=' is gpu.something; *err: set, or RANGE. */
+bool plan_gpu_set(const char *assignment, cadre_err *err, cadre_fail *why);
+#endif
