@@ -23,6 +23,11 @@ void align_count(const int64_t *ids, int64_t valid, int k, int64_t start, int lo
         count_block(ids, lo, pairs - lo < block ? pairs : lo + block, start, local, counts);
 }
 
+align_grid align_grid_of(int64_t pairs, int64_t block, int64_t ctas) {
+    int64_t blocks = pairs / block + (pairs % block != 0), per_cta = blocks / ctas + (blocks % ctas != 0);
+    return (align_grid){blocks, per_cta, per_cta ? blocks / per_cta + (blocks % per_cta != 0) : 0};
+}
+
 /* ---- sizes ---- */
 
 void align_prefix(const int32_t *counts, int n, int a, int64_t *exclusive, int64_t *inclusive) {

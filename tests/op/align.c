@@ -131,6 +131,31 @@ static void counts_matrix(void **state) {
     vector("V05");
 }
 
+/* Source reports 1.1: how many of the CTAs have work. */
+static void grids(void **state) {
+    (void)state;
+    static const int64_t cases[][6] = {
+        /* pairs, block, ctas: blocks, per CTA, busy */
+        {2048, 1024, 152, 2, 1, 2},
+        {2048, 256, 152, 8, 1, 8},
+        {2048, 128, 152, 16, 1, 16},
+        {2048, 64, 152, 32, 1, 32},
+        {131072, 1024, 152, 128, 1, 128},
+        {131072, 128, 152, 1024, 7, 147},
+        {131072, 64, 152, 2048, 14, 147},
+        {131072, 128, 132, 1024, 8, 128},
+        {0, 128, 132, 0, 0, 0},
+        {1, 1024, 1, 1, 1, 1},
+        {INT64_MAX, 1, 1, INT64_MAX, INT64_MAX, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        align_grid g = align_grid_of(cases[i][0], cases[i][1], cases[i][2]);
+        assert_int_equal(g.blocks, cases[i][3]);
+        assert_int_equal(g.per_cta, cases[i][4]);
+        assert_int_equal(g.busy, cases[i][5]);
+    }
+}
+
 /* ---- sizes ---- */
 
 static void prefixes(void **state) {
@@ -403,11 +428,22 @@ static void sums(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_small),      cmocka_unit_test(counts_matrix), cmocka_unit_test(prefixes),
-        cmocka_unit_test(capacities),        cmocka_unit_test(plans),         cmocka_unit_test(offsets_past_2_31),
-        cmocka_unit_test(blocks_example),    cmocka_unit_test(blocks_map),    cmocka_unit_test(any_sizes),
-        cmocka_unit_test(blocks_all_tokens), cmocka_unit_test(empty_slots),   cmocka_unit_test(dirty_scratch),
-        cmocka_unit_test(nothing_to_do),     cmocka_unit_test(small_batches), cmocka_unit_test(sums),
+        cmocka_unit_test(counts_small),
+        cmocka_unit_test(counts_matrix),
+        cmocka_unit_test(grids),
+        cmocka_unit_test(prefixes),
+        cmocka_unit_test(capacities),
+        cmocka_unit_test(plans),
+        cmocka_unit_test(offsets_past_2_31),
+        cmocka_unit_test(blocks_example),
+        cmocka_unit_test(blocks_map),
+        cmocka_unit_test(any_sizes),
+        cmocka_unit_test(blocks_all_tokens),
+        cmocka_unit_test(empty_slots),
+        cmocka_unit_test(dirty_scratch),
+        cmocka_unit_test(nothing_to_do),
+        cmocka_unit_test(small_batches),
+        cmocka_unit_test(sums),
     };
     probe_flush();
     return cmocka_run_group_tests(tests, NULL, NULL);
