@@ -214,7 +214,8 @@ static const part parts[POLICY_COUNT][PARTS_MAX] = {
 
 const gemm_policy *gemm_policy_of(gemm_platform platform) {
     static const char *const today[GEMM_PLATFORM_COUNT] = {"vllm", "vllm", "vllm-musa-242", "bi-v100"};
-    return gemm_policy_find(today[platform]);
+    static const char *const before[GEMM_PLATFORM_COUNT] = {"vllm", "vllm", "vllm", "bi-v100-old"};
+    return gemm_policy_find(switch_get(SWITCH_SMALL_M) ? today[platform] : before[platform]);
 }
 
 const gemm_policy *gemm_policy_find(const char *name) {

@@ -71,7 +71,7 @@ typedef struct gemm_policy {
     unsigned platforms; /* bit per gemm_platform */
 } gemm_policy;
 extern const gemm_policy gemm_policies[]; /* name NULL ends it */
-/* The policy a platform has today. */
+/* The policy a platform has today; with switch small_m=0 the one before it had tiers for few tokens. */
 const gemm_policy *gemm_policy_of(gemm_platform platform);
 const gemm_policy *gemm_policy_find(const char *name); /* NULL: none */
 /* *rule: static text that says which cell of the rule was met ("M <= 32"). A field the system leaves to its kernel is
