@@ -26,6 +26,7 @@ static const opts_def defs[] = {
       "types as tables name them (default: the shape's)"),
     O(0, "--block-shape", OPTS_TEXT, "BN,BK", block, 0, 0, "block of weights that shares a scale"),
     O(0, "--tp", OPTS_INT, "N", tp, 1, 1024, "tensor-parallel size: tables are keyed by f / N (default 1)"),
+    O(0, "--memory", OPTS_FLAG, NULL, memory, 0, 0, "also what one step needs: parts, lifetimes, who shares what"),
     OPTS_EVERYWHERE(plan_opts),
 };
 #undef O
@@ -46,6 +47,7 @@ typedef struct explained {
     plan plan;
     int m[PLAN_LIST_MOST], count;
     char key[160], device[160];
+    plan_memory *memory; /* [count] with --memory */
 } explained;
 
 static cadre_err make_plans(explained *x, const cadre_device *device, cadre_fail *why) {
@@ -127,6 +129,9 @@ static int report_json(const explained *x) {
         json_close(&o, '}');
     }
     json_close(&o, ']');
+    if (x->memory) json_open(&o, "memory", '[');
+    for (int i = 0; x->memory && i < x->count; i++) plan_memory_put(&o, &x->memory[i]);
+    if (x->memory) json_close(&o, ']');
     open_put_switches(&o);
     json_close(&o, '}');
     return say_json(&o, EXIT_FINE);
@@ -167,6 +172,7 @@ static void say_report(const explained *x) {
         table_row(&t, &l, shadows);
     }
     table_print(&t, say_stream(), 2);
+    for (int i = 0; x->memory && i < x->count; i++) plan_memory_say(&x->memory[i]);
 }
 
 /* ---- check: the plan's rows are the ranges ---- */
@@ -225,6 +231,16 @@ static cadre_err use_table(const char *path, cadre_fail *why) {
     return cadre_set(set, why);
 }
 
+static cadre_err account(explained *x, cadre_device *device, cadre_fail *why) {
+    cadre_err err = CADRE_OK;
+    if (!x->o->memory || x->o->check) return CADRE_OK;
+    x->memory = mem_new_array((size_t)x->count, sizeof *x->memory);
+    if (!x->memory) return cadre_fail_set(why, CADRE_NOMEM, "out of memory");
+    for (int i = 0; i < x->count && !err; i++)
+        err = plan_memory_own(&x->memory[i], device, &x->shape.desc, x->m[i], pool_threads(device->threads), why);
+    return err;
+}
+
 static int explain(explained *x, cadre_fail *why) {
     cadre_device *device;
     int lo = 1, hi = 1;
@@ -234,6 +250,7 @@ static int explain(explained *x, cadre_fail *why) {
         open_device(&x->o->common, &device, why))
         return say_failed(why);
     cadre_err err = make_plans(x, device, why);
+    if (!err) err = account(x, device, why);
     snprintf(x->device, sizeof x->device, "%s", cadre_device_name(device));
     cadre_device_close(device);
     if (err) return say_failed(why);
@@ -251,6 +268,7 @@ static int run_with(const opts_command *command, plan_opts *o) {
     if (!x) return say_failed(&(cadre_fail){CADRE_NOMEM, "out of memory"});
     x->o = o;
     status = explain(x, &why);
+    mem_free(x->memory);
     mem_free(x);
     return status;
 }

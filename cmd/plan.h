@@ -4,6 +4,7 @@
 #define CMD_PLAN_H
 #include "opts.h"
 #include "plan/plan.h"
+#include "plan/workspace.h"
 #include "say.h"
 #include "shape.h"
 
@@ -13,6 +14,20 @@ typedef struct plan_opts {
     int tp, smem;
     bool memory, check;
 } plan_opts;
+
+/* What one step needs, for one M. */
+typedef struct plan_memory {
+    int m, count, stage_count;
+    const char *const *stages;
+    work_part parts[16];
+    const char *who;    /* shares it: static */
+    char counting[160]; /* how tokens are counted; "" where nothing is to be said */
+} plan_memory;
+cadre_err plan_memory_own(plan_memory *a, cadre_device *device, const cadre_moe_desc *desc, int m, int threads,
+                          cadre_fail *why);
+cadre_err plan_memory_foreign(plan_memory *a, const gemm_key *key, const gemm_config *config, cadre_fail *why);
+void plan_memory_say(const plan_memory *a);
+void plan_memory_put(json_out *o, const plan_memory *a);
 
 /* A foreign platform, table or policy is asked for. */
 bool plan_is_foreign(const plan_opts *o);

@@ -267,6 +267,24 @@ static void table_head(table *t, const char *first) {
         table_cell(t, "%s", h);
 }
 
+static cadre_err account(const foreign *x, const int *m, int count, json_out *o, cadre_fail *why) {
+    cadre_err err = CADRE_OK;
+    json_open(o, "memory", '[');
+    for (int i = 0; i < count && !err; i++) {
+        answer a;
+        plan_memory memory;
+        gemm_key key = x->setup.key;
+        key.m = m[i];
+        err = answer_at(&x->setup, m[i], &a, why);
+        if (!err) err = plan_memory_foreign(&memory, &key, &a.config, why);
+        if (err) break;
+        plan_memory_say(&memory);
+        plan_memory_put(o, &memory);
+    }
+    json_close(o, ']');
+    return err;
+}
+
 static int explain(const foreign *x, cadre_fail *why) {
     static int m[PLAN_LIST_MOST];
     int count;
@@ -291,6 +309,7 @@ static int explain(const foreign *x, cadre_fail *why) {
     if (!err) table_print(&t, say_stream(), 2);
     if (err) mem_free(t.text);
     json_close(&o, ']');
+    if (!err && x->o->memory) err = account(x, m, count, &o, why);
     open_put_switches(&o);
     json_close(&o, '}');
     if (!err && x->o->common.json) return say_json(&o, EXIT_FINE);

@@ -2,6 +2,7 @@
 #include "moe/api.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -205,6 +206,16 @@ cadre_err api_check(const cadre_moe *moe, const cadre_moe_workspace *w, int n, c
     return CADRE_OK;
 }
 
+/* A workspace holds one run at a time: two users would overwrite each other's routing. */
+static cadre_err enter(cadre_moe_workspace *w, cadre_fail *why) {
+    if (!atomic_exchange(&w->busy, true)) return CADRE_OK;
+    return cadre_fail_set(why, CADRE_RANGE, "the workspace is in use by another run; each at a time needs its own");
+}
+
+static void leave(cadre_moe_workspace *w) {
+    atomic_store(&w->busy, false);
+}
+
 static cadre_err null_rows(cadre_fail *why) {
     return cadre_fail_set(why, CADRE_RANGE, "input or output rows are NULL");
 }
@@ -224,7 +235,9 @@ cadre_err cadre_moe_run(cadre_moe *moe, cadre_moe_workspace *workspace, int n, c
     if (err) return err;
     if (n > 0 && (!x || !out)) return null_rows(why);
     if (moe->gpu) return n ? api_gpu_run(moe, workspace, n, x, NULL, NULL, out, why) : CADRE_OK;
+    if ((err = enter(workspace, why))) return err;
     run(workspace, (run_job){moe, &workspace->scratch, n, x, out, true, true});
+    leave(workspace);
     return CADRE_OK;
 }
 
@@ -234,11 +247,13 @@ cadre_err cadre_moe_route(cadre_moe *moe, cadre_moe_workspace *workspace, int n,
     if (err || n == 0) return err;
     if (!x || !ids || !weights) return null_rows(why);
     if (moe->gpu) return api_gpu_route(moe, workspace, n, x, ids, weights, why);
+    if ((err = enter(workspace, why))) return err;
     const moe_scratch *s = &workspace->scratch;
     run(workspace, (run_job){moe, &workspace->scratch, n, x, NULL, true, false});
     size_t pairs = (size_t)n * (size_t)moe->desc.k;
     memcpy(ids, s->ids, pairs * sizeof *ids);
     memcpy(weights, s->weights, pairs * sizeof *weights);
+    leave(workspace);
     return CADRE_OK;
 }
 
@@ -253,9 +268,11 @@ cadre_err cadre_moe_experts(cadre_moe *moe, cadre_moe_workspace *workspace, int 
             return cadre_fail_set(why, CADRE_RANGE, "expert id of token %d, slot %d is %d, expected -1..%d", p / k,
                                   p % k, (int)ids[p], e - 1);
     if (moe->gpu) return api_gpu_run(moe, workspace, n, x, ids, weights, out, why);
+    if ((err = enter(workspace, why))) return err;
     memcpy(workspace->scratch.ids, ids, (size_t)(n * k) * sizeof *ids);
     memcpy(workspace->scratch.weights, weights, (size_t)(n * k) * sizeof *weights);
     run(workspace, (run_job){moe, &workspace->scratch, n, x, out, false, true});
+    leave(workspace);
     return CADRE_OK;
 }
 

@@ -18,6 +18,7 @@ struct cadre_moe_workspace {
     void *block;
     moe_scratch scratch;
     moe_gpu_space *space; /* on a GPU */
+    _Atomic bool busy;    /* a run on the CPU is using it */
 };
 
 /* What every run checks first. */

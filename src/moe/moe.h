@@ -9,6 +9,7 @@
 #ifndef CADRE_MOE_H
 #define CADRE_MOE_H
 #include "plan/plan.h"
+#include "plan/workspace.h"
 
 /* Where packing reads its tensors' bytes; NULL: they are in memory. `from` lies inside a tensor; several members of a
  * team read at the same time. Zero it, set read and ctx; one source serves one packing at a time. */
@@ -95,6 +96,13 @@ typedef struct moe_scratch {
     size_t slots_stride;
 } moe_scratch;
 void moe_scratch_take(moe_scratch *s, arena *a, const moe_layer *const *layers, int count, int max_tokens, int members);
+
+/* Its parts for one layer and `tokens`, and from which stage to which each lives; they share nothing, and all layers
+ * share them. false: a size does not fit. */
+typedef enum moe_stage { MOE_ROUTE, MOE_ALIGN, MOE_ROUND, MOE_UP, MOE_DOWN, MOE_COMBINE, MOE_STAGES } moe_stage;
+extern const char *const moe_stages[MOE_STAGES];
+enum { MOE_PARTS = 11 };
+bool moe_scratch_parts(const moe_layer *layer, int tokens, int members, work_part out[MOE_PARTS]);
 
 /* The layer on x [n][ldx] (fp32) and z [n][ldz] (the same rows rounded to the layer's type, zero-padded; NULL: the
  * layer rounds x itself). out [n][ldo] (+)= result. n >= 0. */

@@ -1,4 +1,5 @@
-/* scratch.c: the working memory of a layer run, sized once for the largest of several layers. */
+/* scratch.c: the working memory of a layer run, sized once for the largest of several layers: one list of its parts,
+ * which is both what is taken and what is told. */
 #include "moe/moe.h"
 
 static size_t most(size_t a, size_t b) {
@@ -19,30 +20,75 @@ static size_t plan_columns(const plan *p) {
     return columns;
 }
 
-void moe_scratch_take(moe_scratch *s, arena *a, const moe_layer *const *layers, int count, int max_tokens,
-                      int members) {
-    size_t n = (size_t)max_tokens, e = 1, k = 1, x = 0, h = 0, columns = 1;
+/* What sizes depend on: the largest of several layers. */
+typedef struct sizes {
+    size_t n, e, k, x, h, columns, members; /* x, h: bytes of one token's row */
+    bool shared, shared_gate;
+} sizes;
+
+static sizes sizes_of(const moe_layer *const *layers, int count, int max_tokens, int members) {
+    sizes z = {(size_t)max_tokens, 1, 1, 0, 0, 1, (size_t)members, false, false};
     for (int i = 0; i < count; i++) {
         const cadre_moe_desc *d = &layers[i]->desc;
         size_t size = op_dtype_size(d->dtype);
-        e = most(e, (size_t)d->e), k = most(k, (size_t)d->k);
-        x = most(x, op_stride(d->dtype, d->d) * size);
-        h = most(h, op_stride(d->dtype, d->f) * size * (size_t)d->k);
-        columns = most(columns, plan_columns(&layers[i]->experts.plan));
-        columns = most(columns, plan_columns(&layers[i]->shared.plan));
-        if (d->shared_f) h = most(h, op_stride(d->dtype, d->shared_f) * size);
+        z.e = most(z.e, (size_t)d->e), z.k = most(z.k, (size_t)d->k);
+        z.x = most(z.x, op_stride(d->dtype, d->d) * size);
+        z.h = most(z.h, op_stride(d->dtype, d->f) * size * (size_t)d->k);
+        z.columns = most(z.columns, plan_columns(&layers[i]->experts.plan));
+        z.columns = most(z.columns, plan_columns(&layers[i]->shared.plan));
+        if (d->shared_f) z.h = most(z.h, op_stride(d->dtype, d->shared_f) * size);
+        z.shared |= d->shared_f > 0, z.shared_gate |= layers[i]->has_shared_gate;
     }
-    size_t pairs = times(a, n, k);
-    s->slots_stride = times(a, pairs, OP_LANES * columns);
-    s->x = arena_take(a, n, x);
-    s->logits = arena_take(a, times(a, n, e), sizeof *s->logits);
-    s->route = arena_take(a, times(a, (size_t)members, 2 * e), sizeof *s->route);
-    s->ids = arena_take(a, pairs, sizeof *s->ids);
-    s->weights = arena_take(a, pairs, sizeof *s->weights);
-    s->offset = arena_take(a, e + 1, sizeof *s->offset);
-    s->pair = arena_take(a, pairs, sizeof *s->pair);
-    s->row = arena_take(a, pairs, sizeof *s->row);
-    s->active = arena_take(a, e, sizeof *s->active);
-    s->h = arena_take(a, n, h);
-    s->slots = arena_take(a, times(a, (size_t)members, s->slots_stride), sizeof *s->slots);
+    return z;
+}
+
+typedef struct part {
+    const char *name;
+    size_t count, size;
+    moe_stage first, last;
+} part;
+
+/* In the order of moe_scratch. A shared expert runs behind the others, on the same x, and its gate's values take the
+ * place of the logits. */
+static void list_parts(arena *a, const sizes *z, part out[MOE_PARTS]) {
+    size_t pairs = times(a, z->n, z->k), stride = times(a, pairs, OP_LANES * z->columns);
+    const part all[MOE_PARTS] = {
+        {"x", z->n, z->x, MOE_ROUND, z->shared ? MOE_COMBINE : MOE_UP},
+        {"logits", times(a, z->n, z->e), sizeof(float), MOE_ROUTE, z->shared_gate ? MOE_COMBINE : MOE_ROUTE},
+        {"route", times(a, z->members, 2 * z->e), sizeof(float), MOE_ROUTE, MOE_ROUTE},
+        {"ids", pairs, sizeof(int32_t), MOE_ROUTE, MOE_ALIGN},
+        {"weights", pairs, sizeof(float), MOE_ROUTE, MOE_COMBINE},
+        {"offset", z->e + 1, sizeof(int32_t), MOE_ALIGN, MOE_COMBINE},
+        {"pair", pairs, sizeof(int32_t), MOE_ALIGN, MOE_COMBINE},
+        {"row", pairs, sizeof(int32_t), MOE_ALIGN, MOE_COMBINE},
+        {"active", z->e, sizeof(int32_t), MOE_ALIGN, MOE_COMBINE},
+        {"h", z->n, z->h, MOE_UP, MOE_DOWN},
+        {"slots", times(a, z->members, stride), sizeof(float), MOE_DOWN, MOE_COMBINE},
+    };
+    for (int i = 0; i < MOE_PARTS; i++) out[i] = all[i];
+}
+
+void moe_scratch_take(moe_scratch *s, arena *a, const moe_layer *const *layers, int count, int max_tokens,
+                      int members) {
+    sizes z = sizes_of(layers, count, max_tokens, members);
+    part parts[MOE_PARTS];
+    void *at[MOE_PARTS];
+    list_parts(a, &z, parts);
+    for (int i = 0; i < MOE_PARTS; i++) at[i] = arena_take(a, parts[i].count, parts[i].size);
+    s->slots_stride = z.n * z.k * OP_LANES * z.columns;
+    s->x = at[0], s->logits = at[1], s->route = at[2], s->ids = at[3], s->weights = at[4], s->offset = at[5];
+    s->pair = at[6], s->row = at[7], s->active = at[8], s->h = at[9], s->slots = at[10];
+}
+
+const char *const moe_stages[MOE_STAGES] = {"route", "align", "round", "up", "down", "combine"};
+
+bool moe_scratch_parts(const moe_layer *layer, int tokens, int members, work_part out[MOE_PARTS]) {
+    sizes z = sizes_of(&layer, 1, tokens, members);
+    part parts[MOE_PARTS];
+    arena a = {0};
+    list_parts(&a, &z, parts);
+    for (int i = 0; i < MOE_PARTS; i++)
+        out[i] = (work_part){parts[i].name, times(&a, parts[i].count, parts[i].size), (int)parts[i].first,
+                             (int)parts[i].last, NULL};
+    return !a.overflow;
 }
