@@ -30,6 +30,7 @@ static const opts_def defs[] = {
     O(0, "--probe-mb", OPTS_INT, "N", probe_mb, 16, 1 << 20,
       "memory that a bandwidth probe reads (default: 1 GiB or 16 last-level caches)"),
     O(0, "--out", OPTS_TEXT, "FILE", out, 0, 0, "raw samples are appended here (default bench-samples.jsonl)"),
+    EXPECT_OPTS(bench_opts, expect),
     OPTS_EVERYWHERE(bench_opts),
 };
 #undef O
@@ -234,13 +235,13 @@ static cadre_err open_for(const bench_opts *o, opened *m, cadre_fail *why) {
 }
 
 static int run(void) {
-    bench_opts o = {.prompt_len = 128,
-                    .gen_len = 128,
-                    .batch = 1,
-                    .chunk = 512,
-                    .warmup = 1,
-                    .repeat = 3,
-                    .out = "bench-samples.jsonl"};
+    static bench_opts o = {.prompt_len = 128,
+                           .gen_len = 128,
+                           .batch = 1,
+                           .chunk = 512,
+                           .warmup = 1,
+                           .repeat = 3,
+                           .out = "bench-samples.jsonl"};
     cadre_fail why = {0};
     opened m;
     int status;
@@ -248,6 +249,7 @@ static int run(void) {
     if (!opts_only_zero("--mtp", o.mtp, &why) || open_for(&o, &m, &why)) return say_failed(&why);
     bench b = {.o = &o, .m = &m};
     status = measure(&b, &why) ? say_failed(&why) : bench_report(&b, b.differs ? EXIT_NO : EXIT_FINE);
+    status = expect_check_model(&o.expect, m.model, status);
     done(&b);
     open_close(&m);
     return status;

@@ -1,12 +1,14 @@
 /* bench.h: what the passes of `cadre bench` and its report share. */
 #ifndef CMD_BENCH_H
 #define CMD_BENCH_H
+#include "expect.h"
 #include "job.h"
 #include "measure.h"
 #include "open.h"
 
 typedef struct bench_opts {
     opts_common common;
+    expect_opts expect;
     const char *model, *random, *weights, *prompts, *mtp, *out;
     int prompt_len, gen_len, batch, context, chunk, warmup, repeat, top_k, probe_mb;
     double temperature, top_p;

@@ -1,5 +1,6 @@
 /* lint_print.c: findings for people, for programs, for code scanners and for a pull request's page. */
 #include "lint_print.h"
+#include "open.h"
 #include <string.h>
 
 /* ---- text ---- */
@@ -96,6 +97,7 @@ int lint_print_json(const lint *l, lint_level least, int status) {
     json_open(&o, "counts", '{');
     for (const lint_rule *r = lint_rules; r->id; r++) json_put_int(&o, r->id, lint_count(l, r->id, least));
     json_close(&o, '}');
+    open_put_switches(&o);
     json_close(&o, '}');
     return say_json(&o, status);
 }

@@ -274,6 +274,7 @@ static cadre_err store(const opts_def *d, const char *text, void *out, cadre_fai
     case OPTS_SET:
         return cadre_set(text, why);
     case OPTS_REST:
+    case OPTS_MANY:
         return add_rest(d, text, at, why);
     case OPTS_TEXT:
         *(const char **)at = text;

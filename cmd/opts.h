@@ -13,6 +13,7 @@ typedef enum opts_kind {
     OPTS_WORD, /* const char *, one of the words of `arg` ("bf16|f32"); `later` lists words of a later version */
     OPTS_SET,  /* --set, handed to cadre_set() */
     OPTS_REST, /* opts_rest: arguments that are no options; `name` is what help calls them, "FILE|DIR..." */
+    OPTS_MANY, /* opts_rest: an option that may be repeated */
     OPTS_HELP,
 } opts_kind;
 
@@ -27,7 +28,7 @@ typedef struct opts_def {
     const char *later; /* OPTS_WORD: words that are refused as "not in this version" */
 } opts_def;
 
-/* What OPTS_REST fills; items point into argv. */
+/* What OPTS_REST and OPTS_MANY fill; items point into argv. */
 enum { OPTS_REST_MOST = 4096 };
 typedef struct opts_rest {
     const char *items[OPTS_REST_MOST];

@@ -27,6 +27,7 @@ static const opts_def defs[] = {
     O(0, "--prefill-chunk", OPTS_INT, "N", chunk, 1, 1 << 16, "most prompt tokens in one step (default 512)"),
     OPTS_WEIGHTS(run_opts, weights),
     O(0, "--stats", OPTS_FLAG, NULL, stats, 0, 0, "tell times, hash, numerics and receipts on stderr"),
+    EXPECT_OPTS(run_opts, expect),
     OPTS_EVERYWHERE(run_opts),
 };
 #undef O
@@ -193,7 +194,7 @@ static cadre_err check(const run_opts *o, cadre_fail *why) {
 }
 
 static int run(void) {
-    run_opts o = {.tokens = 200, .batch = 1, .chunk = 512, .temperature = -1, .top_p = -1, .top_k = -1};
+    static run_opts o = {.tokens = 200, .batch = 1, .chunk = 512, .temperature = -1, .top_p = -1, .top_k = -1};
     cadre_fail why = {0};
     opened m;
     int status;
@@ -203,7 +204,7 @@ static int run(void) {
         mem_free(o.text);
         return say_failed(&why);
     }
-    status = run_model(&o, &m, &why);
+    status = expect_check_model(&o.expect, m.model, run_model(&o, &m, &why));
     open_close(&m);
     mem_free(o.text);
     return status;

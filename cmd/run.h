@@ -1,11 +1,13 @@
 /* run.h: what `cadre run` and its chat share. */
 #ifndef CMD_RUN_H
 #define CMD_RUN_H
+#include "expect.h"
 #include "job.h"
 #include "open.h"
 
 typedef struct run_opts {
     opts_common common;
+    expect_opts expect;
     const char *model, *prompt, *file, *weights, *mtp;
     bool chat, ignore_eos, stats;
     int tokens, context, batch, chunk, top_k;
