@@ -249,7 +249,7 @@ static int run(void) {
     if (!opts_only_zero("--mtp", o.mtp, &why) || open_for(&o, &m, &why)) return say_failed(&why);
     bench b = {.o = &o, .m = &m};
     status = measure(&b, &why) ? say_failed(&why) : bench_report(&b, b.differs ? EXIT_NO : EXIT_FINE);
-    status = expect_check_model(&o.expect, m.model, status);
+    status = expect_model(&o.expect, m.model, status);
     done(&b);
     open_close(&m);
     return status;

@@ -39,7 +39,7 @@ static bool first(const char *pattern, const cadre_receipt *r, int count, char l
     return false;
 }
 
-int expect_check(const expect_opts *e, const cadre_receipt *receipts, int count, int status) {
+int expect_receipts(const expect_opts *e, const cadre_receipt *receipts, int count, int status) {
     char line[1024];
     int ran = 0;
     for (int i = 0; i < count; i++) ran += receipts[i].runs > 0;
@@ -56,13 +56,13 @@ int expect_check(const expect_opts *e, const cadre_receipt *receipts, int count,
     return status;
 }
 
-int expect_check_model(const expect_opts *e, const cadre_model *model, int status) {
+int expect_model(const expect_opts *e, const cadre_model *model, int status) {
     if (!e->must.count && !e->must_not.count) return status;
     int count = cadre_model_receipts(model, NULL, 0);
     cadre_receipt *r = mem_new_array((size_t)count + 1, sizeof *r);
     if (!r) return say_failed(&(cadre_fail){CADRE_NOMEM, "out of memory for receipts"});
     cadre_model_receipts(model, r, count);
-    status = expect_check(e, r, count, status);
+    status = expect_receipts(e, r, count, status);
     mem_free(r);
     return status;
 }

@@ -22,6 +22,6 @@ bool expect_match(const char *pattern, const char *line);
 /* The line of a receipt. */
 void expect_line(const cadre_receipt *r, char *line, size_t size);
 /* `status`, or 1 with one line on stderr for each pattern that is not met. */
-int expect_check(const expect_opts *e, const cadre_receipt *receipts, int count, int status);
-int expect_check_model(const expect_opts *e, const cadre_model *model, int status);
+int expect_receipts(const expect_opts *e, const cadre_receipt *receipts, int count, int status);
+int expect_model(const expect_opts *e, const cadre_model *model, int status);
 #endif

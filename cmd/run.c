@@ -204,7 +204,7 @@ static int run(void) {
         mem_free(o.text);
         return say_failed(&why);
     }
-    status = expect_check_model(&o.expect, m.model, run_model(&o, &m, &why));
+    status = expect_model(&o.expect, m.model, run_model(&o, &m, &why));
     open_close(&m);
     mem_free(o.text);
     return status;
