@@ -37,18 +37,14 @@ DEVICE int lane_order(int p) {
 DEVICE float from_bf16(bf16 v) {
     return __uint_as_float((u32)v << 16);
 }
-/* Round to nearest even; denormals to zero, NaN stays NaN. */
-DEVICE bf16 to_bf16(float v) {
-    u32 u = __float_as_uint(v);
-    if ((u & 0x7f800000u) == 0) return (bf16)((u >> 16) & 0x8000u);
-    if ((u & 0x7fffffffu) > 0x7f800000u) return (bf16)((u >> 16) | 0x40u);
-    return (bf16)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
-}
-/* Two at once, lo in the low half: what cvt.rn.bf16x2 does. */
+/* Two at once, lo in the low half, to nearest even. */
 DEVICE u32 to_bf16x2(float lo, float hi) {
     u32 r;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
     return r;
+}
+DEVICE bf16 to_bf16(float v) {
+    return (bf16)to_bf16x2(v, 0.0f);
 }
 
 /* exp of docs/numerics.md, the same bits as op_exp. Compiled with -fmad=false -ftz=true. */

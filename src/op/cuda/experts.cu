@@ -62,7 +62,7 @@ struct shared {
     u64 weights[STAGES], tokens[STAGES], empty[STAGES], posted[STAGES]; /* barriers of the ring */
     u64 stored[STORED], told[STORED];                                   /* of items whose results are written */
     work item[STAGES]; /* of the item that begins in this stage */
-    int tasks, last;
+    int tasks, drawn, last; /* drawn: the block's first item; a fixed one could wait for a block that has no room to start */
     int *counter[STORED]; /* that a stored item is counted in, NULL: no more */
     int counts[EXPERTS];
     u32 task[MOST_TASKS]; /* expert << 16 | which TOKENS of it */
@@ -179,12 +179,12 @@ DEVICE void wait_up(const experts_args &a, const shared &s, int expert) {
 DEVICE void copy_weights(const experts_args &a, shared &s, u32 stages, int lane) {
     ring r = {0, 1}, behind = {0, 0}; /* empty at first */
     u64 policy = policy_evict_first();
-    int item = (int)blockIdx.x, items = s.tasks * (GROUPS + BLOCKS), flying = 0;
+    int item = s.drawn, items = s.tasks * (GROUPS + BLOCKS), flying = 0;
     bool asked = false;
     for (;;) {
         barrier_wait(shared_address(&s.empty[r.stage]), (u32)r.parity);
         if (asked) { /* drawn no sooner than there is room for it: others may be quicker */
-            if (lane == 0) item = (int)gridDim.x + atomicAdd(a.next, 1);
+            if (lane == 0) item = atomicAdd(a.next, 1);
             item = __shfl_sync(~0u, item, 0);
         }
         if (item >= items) break;
@@ -600,12 +600,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) experts(const __grid_co
     grid_wait();
     grid_launch_next();
     if (warp == 0) list_tasks(a, s, lane);
+    if (threadIdx.x == 32) s.drawn = atomicAdd(a.next, 1);
     __syncthreads();
     if (s.tasks == 0) {
         combine_share(a, 0, warp, THREADS / 32, lane);
-        return; /* no counter has moved */
-    }
-    if (warp < PRODUCERS) {
+    } else if (warp < PRODUCERS) {
         registers_less();
         if (warp == 0)
             copy_weights(a, s, stages, lane);

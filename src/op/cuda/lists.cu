@@ -5,15 +5,10 @@
 #include "common.cuh"
 #include "lists.cuh"
 
-/* One rounding, as the router has it. */
-DEVICE bf16 round_one(float v) {
-    return (bf16)to_bf16x2(v, 0.0f);
-}
 DEVICE u32 load_one(const lists_args &a, size_t row, int i) {
     if (i >= a.d) return 0;
     if (!a.x_f32) return ((const bf16 *)a.x)[row + i];
-    float v = ((const float *)a.x)[row + i];
-    return a.d % 8 ? to_bf16(v) : round_one(v);
+    return to_bf16(((const float *)a.x)[row + i]);
 }
 /* Inputs i .. i + 7 of a token as bf16. */
 DEVICE uint4 load_eight(const lists_args &a, int token, int i) {
@@ -58,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(256) single(const __grid_constant__
     if (a.gate) {
         for (int i = lane; i < a.d; i += 32) {
             size_t at = (size_t)token * a.ldx + i;
-            bf16 x = a.x_f32 ? round_one(((const float *)a.x)[at]) : ((const bf16 *)a.x)[at];
+            bf16 x = a.x_f32 ? to_bf16(((const float *)a.x)[at]) : ((const bf16 *)a.x)[at];
             sum = __fmaf_rn(a.gate[i], from_bf16(x), sum);
         }
         for (int d = 16; d > 0; d /= 2) sum = __fadd_rn(sum, __shfl_xor_sync(~0u, sum, d));
