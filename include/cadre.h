@@ -123,7 +123,8 @@ cadre_err cadre_moe_new(cadre_device *device, const cadre_moe_desc *desc, const 
                         cadre_moe **out, cadre_fail *why);
 void cadre_moe_free(cadre_moe *moe);
 /* Scratch for one run at a time; any number of threads may run one layer, each with its own workspace. Layers of one
- * device and of the same sizes, type and activation may take turns with one. */
+ * device and of the same sizes, type and activation, made under the same switches and tables, may take turns with one.
+ */
 cadre_err cadre_moe_workspace_new(const cadre_moe *moe, cadre_moe_workspace **out, cadre_fail *why);
 void cadre_moe_workspace_free(cadre_moe_workspace *workspace);
 size_t cadre_moe_workspace_bytes(const cadre_moe *moe);

@@ -158,6 +158,7 @@ cadre_err cadre_moe_workspace_new(const cadre_moe *moe, cadre_moe_workspace **ou
     if (!w) return cadre_fail_set(why, CADRE_NOMEM, "no memory for a workspace");
     w->device = moe->device;
     w->desc = moe->desc;
+    w->bytes = moe->workspace_bytes;
     cadre_err err = make_space(moe, w, why);
     if (err)
         cadre_moe_workspace_free(w);
@@ -191,7 +192,8 @@ static void run_member(void *ctx, team *t) {
     if (j->experts) moe_experts_team(m, t, j->s, j->n, j->x, d, NULL, 0, j->out, d, false);
 }
 
-/* Sizes alone decide a workspace; other members of a description do not. */
+/* Sizes alone decide a workspace, and the settings of the plan, which switches and tables may have changed between two
+ * layers; other members of a description do not. */
 static bool same_sizes(const cadre_moe_desc *a, const cadre_moe_desc *b) {
     return a->d == b->d && a->f == b->f && a->e == b->e && a->k == b->k && a->max_tokens == b->max_tokens &&
            a->dtype == b->dtype && a->act == b->act && a->shared_f == b->shared_f;
@@ -199,8 +201,8 @@ static bool same_sizes(const cadre_moe_desc *a, const cadre_moe_desc *b) {
 
 cadre_err api_check(const cadre_moe *moe, const cadre_moe_workspace *w, int n, cadre_fail *why) {
     if (!moe || !w) return cadre_fail_set(why, CADRE_RANGE, "the layer or its workspace is NULL");
-    if (w->device != moe->device || !same_sizes(&w->desc, &moe->desc))
-        return cadre_fail_set(why, CADRE_RANGE, "the workspace is that of a layer of another description");
+    if (w->device != moe->device || !same_sizes(&w->desc, &moe->desc) || w->bytes != moe->workspace_bytes)
+        return cadre_fail_set(why, CADRE_RANGE, "the workspace is that of a layer of another description or plan");
     if (n < 0 || n > moe->desc.max_tokens)
         return cadre_fail_set(why, CADRE_RANGE, "n is %d, expected 0..%d", n, moe->desc.max_tokens);
     return CADRE_OK;

@@ -14,7 +14,8 @@ struct cadre_moe {
 
 struct cadre_moe_workspace {
     cadre_device *device;
-    cadre_moe_desc desc; /* of layers that may use it */
+    cadre_moe_desc desc; /* of layers that may use it, */
+    size_t bytes;        /* if their plans take as much */
     void *block;
     moe_scratch scratch;
     moe_gpu_space *space; /* on a GPU */

@@ -128,6 +128,31 @@ static void wrong_arguments_are_refused(void **state) {
     free(l);
 }
 
+/* Settings of another plan may need more scratch than a workspace has. */
+static void workspace_of_another_plan(void **state) {
+    (void)state;
+    random_layer *l = layer_new();
+    cadre_device *device = open_device(1);
+    cadre_moe *one, *other, *same;
+    cadre_moe_workspace *ws;
+    float out[N * D];
+    must(cadre_set("experts.columns=1", fail_out));
+    must(cadre_moe_new(device, &l->desc, &l->w, &one, fail_out));
+    must(cadre_moe_new(device, &l->desc, &l->w, &same, fail_out));
+    must(cadre_set("experts.columns=8", fail_out));
+    must(cadre_moe_new(device, &l->desc, &l->w, &other, fail_out));
+    must(cadre_set("experts.columns=0", fail_out));
+    must(cadre_moe_workspace_new(one, &ws, fail_out));
+    must(cadre_moe_run(same, ws, N, l->x, out, fail_out));
+    assert_int_equal(cadre_moe_run(other, ws, N, l->x, out, NULL), CADRE_RANGE);
+    cadre_moe_workspace_free(ws);
+    cadre_moe_free(other);
+    cadre_moe_free(same);
+    cadre_moe_free(one);
+    cadre_device_close(device);
+    free(l);
+}
+
 static void bad_runs_are_refused(void **state) {
     (void)state;
     random_layer *l = layer_new();
@@ -271,6 +296,7 @@ static void explains_itself(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bad_descriptions_are_refused),
+                                       cmocka_unit_test(workspace_of_another_plan),
                                        cmocka_unit_test(bad_runs_are_refused),
                                        cmocka_unit_test(bad_sources_are_refused),
                                        cmocka_unit_test(wrong_arguments_are_refused),
