@@ -319,14 +319,11 @@ static void take_row(reader *r, span rest) {
 
 /* ---- the frame ---- */
 
-/* The four lines at the top. */
-static void take_head(reader *r) {
+/* The four lines at the top; false when what follows cannot be read. */
+static bool take_head(reader *r) {
     span s, rest;
-    if (!next_line(r, &s) || !is(s, "cadre table 1")) {
-        tell(r, 1, "bad-row", NULL, "expected 'cadre table 1': this is no table of this version");
-        r->p = r->end;
-        return;
-    }
+    if (!next_line(r, &s) || !is(s, "cadre table 1"))
+        return tell(r, 1, "bad-row", NULL, "expected 'cadre table 1': this is no table of this version"), false;
     if (!next_line(r, &s) || !after(s, "device", &rest) ||
         !copy_text(rest, r->table->device, sizeof r->table->device, true))
         tell(r, r->line, "bad-row", NULL, "expected device and its name in quotes");
@@ -335,6 +332,7 @@ static void take_head(reader *r) {
         tell(r, r->line, "bad-row", NULL, "expected class and its name");
     if (!r->err && (!next_line(r, &s) || !is(s, "outside policy")))
         tell(r, r->line, "bad-row", NULL, "expected 'outside policy': what runs where no row speaks");
+    return !r->err;
 }
 
 static void check_hash(reader *r, const char *text, span line, span hash) {
@@ -411,8 +409,7 @@ static cadre_err parse(reader *r, const char *text, native_table **out) {
         mem_free(r->table);
         return cadre_fail_set(r->why, CADRE_NOMEM, "%.200s: out of memory for a table", r->path);
     }
-    take_head(r);
-    if (!r->err && r->p != r->end) take_body(r, text);
+    if (take_head(r)) take_body(r, text);
     if (!r->err) check_overlaps(r);
     if (!r->err) check_name(r);
     if (r->err)

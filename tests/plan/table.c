@@ -149,6 +149,8 @@ static void hand_edits(void **state) {
     expect_fault(copy, len, "hand-edited", 6, "edited by hand", 1);
     n = (size_t)(strstr(text, "sha256") - text);
     expect_fault(text, n, "hand-edited", 5, "is missing: cut", 1);
+    n = (size_t)(strstr(text, "row op") - text); /* the head alone */
+    expect_fault(text, n, "hand-edited", 4, "is missing: cut", 0);
     expect_fault(text, len - 1, "hand-edited", 6, "after the hash", 1);
     mem_free(copy);
     copy = mem_new(len + 2);
