@@ -67,12 +67,24 @@ static bool same_origin(const plan_row *a, const plan_row *b) {
            !memcmp(&a->knobs, &b->knobs, sizeof a->knobs) && !memcmp(&a->shadows, &b->shadows, sizeof a->shadows);
 }
 
-static void add_row(plan *p, const plan_row *row) {
+/* False: there is no room. */
+static bool add_row(plan *p, const plan_row *row) {
     plan_row *last = p->count ? &p->rows[p->count - 1] : NULL;
     if (last && same_origin(last, row))
         last->n_hi = row->n_hi;
-    else
+    else if (p->count < PLAN_ROWS_MAX)
         p->rows[p->count++] = *row;
+    else
+        return false;
+    return true;
+}
+
+/* The policy's last rule ends a plan that the tables have more ranges for. */
+static void cut(plan *p, const plan_row *end) {
+    plan_row *last = &p->rows[PLAN_ROWS_MAX - 1];
+    log_once("a plan holds %d ranges, the tables have more: the policy runs from n=%d on", PLAN_ROWS_MAX, last->n_lo);
+    *last =
+        (plan_row){.n_lo = last->n_lo, .n_hi = INT_MAX, .knobs = end->knobs, .source = end->source, .rule = end->rule};
 }
 
 static void say_passed(const table_choice *c) {
@@ -81,27 +93,21 @@ static void say_passed(const table_choice *c) {
                  c->best.row ? "another row runs" : "the policy runs");
 }
 
-/* Ranges of n, each with one answer; where there are more than a plan holds, the policy's last rule ends them. */
+/* Ranges of n, each with one answer. */
 static void fill(plan *p, const cadre_device *device, const table_set *set) {
     plan_row policy[PLAN_ROWS_MAX];
     int count = policy_rows(&p->key, p->kernel, pool_threads(device->threads), policy), at = 0;
     for (int lo, hi = 0; hi < INT_MAX;) {
         lo = hi + 1;
-        if (p->count == PLAN_ROWS_MAX) {
-            const plan_row *end = &policy[count - 1];
-            plan_row *last = &p->rows[PLAN_ROWS_MAX - 1];
-            log_once("a plan holds %d ranges, the tables have more: the policy runs from n=%d on", PLAN_ROWS_MAX,
-                     last->n_lo);
-            *last = (plan_row){
-                .n_lo = last->n_lo, .n_hi = INT_MAX, .knobs = end->knobs, .source = end->source, .rule = end->rule};
-            return;
-        }
         while (lo > policy[at].n_hi) at++;
         table_choice c = tables_choose(set, device, &p->key, p->kernel, lo);
         hi = policy[at].n_hi < c.next ? policy[at].n_hi : c.next;
         plan_row row = make_row(&policy[at], set, &c, lo, hi);
         say_passed(&c);
-        add_row(p, &row);
+        if (!add_row(p, &row)) {
+            cut(p, &policy[count - 1]);
+            return;
+        }
     }
 }
 

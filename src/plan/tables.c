@@ -144,15 +144,13 @@ static bool same_folders(const table_set *set) {
 }
 
 cadre_err tables_get(const table_set **out, cadre_fail *why) {
-    table_set *set = NULL;
     cadre_err err = CADRE_OK;
     *out = NULL;
     if (!switch_get(SWITCH_TABLES)) return CADRE_OK;
     pthread_mutex_lock(&lock);
-    if (sets && same_folders(sets))
-        set = sets;
-    else if (!(err = set_new(&set, why)))
-        set->before = sets, sets = set;
+    table_set *set = sets;
+    while (set && !same_folders(set)) set = set->before;
+    if (!set && !(err = set_new(&set, why))) set->before = sets, sets = set;
     pthread_mutex_unlock(&lock);
     if (!err) *out = set;
     return err;
