@@ -38,7 +38,7 @@ static cadre_err place(const build_opts *o, const recipe_output *t, int tables, 
     *out = folder ? path : o->out;
     if (folder && !file_join(path, size, o->out, t->name))
         return cadre_fail_set(why, CADRE_RANGE, "%.200s: path too long", o->out);
-    if (tables > 1 && !folder && !o->common.json)
+    if (tables > 1 && !folder && (o->out || !o->common.json))
         return cadre_fail_set(why, CADRE_RANGE, "the recipe makes %d tables: -o must name a folder", tables);
     if (o->out && !folder) {
         const char *slash = strrchr(o->out, '/');
@@ -60,20 +60,34 @@ static void put_table(json_out *js, const recipe_output *t, const char *path) {
     json_close(js, '}');
 }
 
-static cadre_err write_tables(const build_opts *o, const recipe *r, json_out *js, cadre_fail *why) {
+static cadre_err write_table(const build_opts *o, const recipe *r, int i, json_out *js, cadre_fail *why) {
+    recipe_output t = {0};
+    char path[4096];
+    const char *to = NULL;
+    cadre_err err = recipe_build(r, i, NULL, NULL, &t, why);
+    if (!err) err = place(o, &t, recipe_tables(r), path, sizeof path, &to, why);
+    if (!err) err = table_put(to, t.text, t.len, o->common.json, why);
+    if (!err) put_table(js, &t, to);
+    if (!err && to) say_note("%s: %d rows, %zu bytes", to, t.rows, t.len);
+    mem_free(t.text);
+    return err;
+}
+
+/* Every table can be built, before the first is written. */
+static cadre_err try_tables(const recipe *r, cadre_fail *why) {
     cadre_err err = CADRE_OK;
-    json_open(js, "tables", '[');
     for (int i = 0; !err && i < recipe_tables(r); i++) {
         recipe_output t = {0};
-        char path[4096];
-        const char *to = NULL;
         err = recipe_build(r, i, NULL, NULL, &t, why);
-        if (!err) err = place(o, &t, recipe_tables(r), path, sizeof path, &to, why);
-        if (!err) err = table_put(to, t.text, t.len, o->common.json, why);
-        if (!err) put_table(js, &t, to);
-        if (!err && to) say_note("%s: %d rows, %zu bytes", to, t.rows, t.len);
         mem_free(t.text);
     }
+    return err;
+}
+
+static cadre_err write_tables(const build_opts *o, const recipe *r, json_out *js, cadre_fail *why) {
+    cadre_err err = recipe_tables(r) > 1 ? try_tables(r, why) : CADRE_OK;
+    json_open(js, "tables", '[');
+    for (int i = 0; !err && i < recipe_tables(r); i++) err = write_table(o, r, i, js, why);
     json_close(js, ']');
     return err;
 }
@@ -164,7 +178,8 @@ static const char *const merge_examples[] = {
 static cadre_err same_shape(const foreign_table *old, const foreign_table *fresh, cadre_fail *why) {
     const foreign_name *a = &old->name, *b = &fresh->name;
     if (!a->e || !b->e ||
-        (a->e == b->e && a->n == b->n && a->dtype == b->dtype && a->down == b->down && !strcmp(a->device, b->device)))
+        (a->e == b->e && a->n == b->n && a->dtype == b->dtype && a->down == b->down && a->block_n == b->block_n &&
+         a->block_k == b->block_k && a->per_channel == b->per_channel && !strcmp(a->device, b->device)))
         return CADRE_OK;
     return cadre_fail_set(why, CADRE_RANGE, "%.200s and %.200s are of different shapes, types or devices", old->path,
                           fresh->path);

@@ -21,6 +21,9 @@ static cadre_err read_foreign(const opts_rest *files, table_file *f, cadre_fail 
     if (!f->foreign->name.e)
         return cadre_fail_set(why, CADRE_FORMAT,
                               "%.200s: the file name must say shape and device: E=..,N=..,device_name=..", f->path);
+    if (*f->foreign->name.unknown)
+        return cadre_fail_set(why, CADRE_UNSUPPORTED, "%.200s: '%s' of the name is not known, and would be lost",
+                              f->path, f->foreign->name.unknown);
     return CADRE_OK;
 }
 
@@ -68,8 +71,16 @@ static void put_row(json_out *o, const foreign_table *t, const foreign_row *row)
     json_close(o, '}');
 }
 
+/* Whose names are like this one, so that the recipe makes it again. */
 static foreign_system maker(const foreign_name *name) {
-    return name->block_spaced || name->per_channel || name->down ? FOREIGN_SGLANG : FOREIGN_TORCHADA;
+    if (name->block_n && !name->block_spaced) return FOREIGN_VLLM;
+    return name->block_spaced || name->per_channel ? FOREIGN_SGLANG : FOREIGN_TORCHADA;
+}
+
+/* The width of gate and up that gives this N. */
+static int64_t shard_of(const foreign_name *name, bool gated) {
+    bool bytes = name->dtype == GEMM_INT4_W4A16 && maker(name) != FOREIGN_VLLM;
+    return (int64_t)name->n * (gated ? 2 : 1) * (bytes ? 2 : 1);
 }
 
 static void put_recipe(json_out *o, const import_opts *opts, const foreign_table *t) {
@@ -84,7 +95,7 @@ static void put_recipe(json_out *o, const import_opts *opts, const foreign_table
     if (*t->triton) json_put_text(o, "triton_version", t->triton);
     json_put_int(o, "num_experts", n->e);
     json_put_int(o, "hidden_size", opts->hidden);
-    json_put_int(o, "shard_intermediate_size", (int64_t)n->n * (opts->ungated ? 1 : 2));
+    json_put_int(o, "shard_intermediate_size", shard_of(n, !opts->ungated));
     json_put_int(o, "topk", opts->topk);
     json_put_bool(o, "is_gated", !opts->ungated);
     json_put_text(o, "activation", opts->act);
