@@ -3,6 +3,7 @@
 #include "plan.h"
 #include "commands.h"
 #include "open.h"
+#include "plan/table.h"
 #include <string.h>
 
 #define O(letter, name, kind, arg, member, low, high, what) \
@@ -219,7 +220,8 @@ static int report_ranges(const explained *x, int lo, int hi) {
     return EXIT_FINE;
 }
 
-/* A native table of one's own: its folder is looked at in place of the user's. */
+/* A native table of one's own: its folder is looked at in place of the user's. What is wrong with a file that was named
+ * is an error; of a folder it is said. */
 static cadre_err use_table(const char *path, cadre_fail *why) {
     char set[4200];
     const char *slash = strrchr(path, '/');
@@ -227,8 +229,10 @@ static cadre_err use_table(const char *path, cadre_fail *why) {
         snprintf(set, sizeof set, "tables_dir=%s", path);
     else
         snprintf(set, sizeof set, "tables_dir=%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    if (!file_exists(path)) return cadre_fail_set(why, CADRE_IO, "%.300s: there is no such table", path);
-    return cadre_set(set, why);
+    native_table *t = NULL;
+    cadre_err err = file_is_dir(path) ? CADRE_OK : native_read(path, NULL, NULL, &t, why);
+    native_free(t);
+    return err ? err : cadre_set(set, why);
 }
 
 static cadre_err account(explained *x, cadre_device *device, cadre_fail *why) {

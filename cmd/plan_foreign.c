@@ -3,6 +3,7 @@
 #include "plan.h"
 #include "plan/answer.h"
 #include "plan/lint.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@ typedef struct foreign {
     shape shape;
     answer_setup setup;
     foreign_table *table, *down;
+    cadre_fail pair;          /* of table and down, at any M; code 0: they agree */
     char key[160], where[64]; /* where the device's memory is known from */
 } foreign;
 
@@ -96,7 +98,10 @@ static cadre_err read_down(foreign *x, cadre_fail *why) {
     size_t n = strlen(x->table->path), tail = strlen(".json");
     if (x->setup.rule == FOREIGN_VLLM || n <= tail) return CADRE_OK;
     snprintf(path, sizeof path, "%.*s_down.json", (int)(n - tail), x->table->path);
-    return file_exists(path) ? foreign_read(path, NULL, NULL, &x->down, why) : CADRE_OK;
+    if (!file_exists(path)) return CADRE_OK;
+    cadre_err err = foreign_read(path, NULL, NULL, &x->down, why);
+    if (!err) foreign_pair(x->setup.rule, x->table, x->down, INT_MAX, &x->pair);
+    return err;
 }
 
 static cadre_err read_table(foreign *x, cadre_fail *why) {
@@ -125,7 +130,7 @@ static void know_device(foreign *x) {
     const char *device = x->o->device_name ? x->o->device_name : x->table ? x->table->name.device : "", *source = "";
     x->setup.smem = x->o->smem ? (size_t)x->o->smem : lint_device_smem(device, &source);
     snprintf(x->where, sizeof x->where, "%s", x->o->smem ? "--device-smem" : source ? source : "");
-    x->setup.wgmma = strstr(device, "H100") || strstr(device, "H200") || strstr(device, "H20");
+    x->setup.wgmma = strstr(device, "H100") || strstr(device, "H20") || strstr(device, "H800"); /* and H200 */
 }
 
 static cadre_err set_up(foreign *x, cadre_fail *why) {
@@ -285,9 +290,19 @@ static cadre_err account(const foreign *x, const int *m, int count, json_out *o,
     return err;
 }
 
+/* What the down table says, after the rows; the exit status. */
+static int report_down(const foreign *x, json_out *o) {
+    if (x->down)
+        say_pair("down table", "%s: %s", file_short(x->down->path),
+                 x->pair.code ? x->pair.text : "BLOCK_SIZE_M is equal at every M");
+    json_put_text(o, "down", x->down ? file_short(x->down->path) : NULL);
+    json_put_text(o, "down_fault", x->pair.code ? x->pair.text : NULL);
+    return x->pair.code ? EXIT_NO : EXIT_FINE;
+}
+
 static int explain(const foreign *x, cadre_fail *why) {
     static int m[PLAN_LIST_MOST];
-    int count;
+    int count, status = EXIT_FINE;
     json_out o = {0};
     table t;
     cadre_err err = opts_numbers("--m", x->o->list, 1, 1 << 24, m, PLAN_LIST_MOST, &count, why);
@@ -310,11 +325,12 @@ static int explain(const foreign *x, cadre_fail *why) {
     if (err) mem_free(t.text);
     json_close(&o, ']');
     if (!err && x->o->memory) err = account(x, m, count, &o, why);
+    if (!err) status = report_down(x, &o);
     open_put_switches(&o);
     json_close(&o, '}');
-    if (!err && x->o->common.json) return say_json(&o, EXIT_FINE);
+    if (!err && x->o->common.json) return say_json(&o, status);
     json_out_free(&o);
-    return err ? say_failed(why) : EXIT_FINE;
+    return err ? say_failed(why) : status;
 }
 
 /* One line per range of equal answers. */
@@ -341,7 +357,6 @@ static int check(const foreign *x, cadre_fail *why) {
     int lo, hi, status = EXIT_FINE;
     json_out o = {0};
     table t;
-    cadre_fail pair = {0};
     if (plan_range(x->o->list, &lo, &hi, why)) return say_failed(why);
     say_head(x);
     put_head(&o, x, "plan check");
@@ -351,12 +366,7 @@ static int check(const foreign *x, cadre_fail *why) {
     if (!err) table_print(&t, say_stream(), 2);
     if (err) mem_free(t.text);
     json_close(&o, ']');
-    if (!err && x->down && foreign_pair(x->setup.rule, x->table, x->down, hi, &pair)) status = EXIT_NO;
-    if (!err && x->down)
-        say_pair("down table", "%s: %s", file_short(x->down->path),
-                 status ? pair.text : "BLOCK_SIZE_M is equal at every M");
-    json_put_text(&o, "down", x->down ? file_short(x->down->path) : NULL);
-    json_put_text(&o, "down_fault", status ? pair.text : NULL);
+    if (!err) status = report_down(x, &o);
     open_put_switches(&o);
     json_close(&o, '}');
     if (!err && x->o->common.json) return say_json(&o, status);

@@ -2,11 +2,12 @@
  *
  *   keys        16              49              80
  *   M     1 ............. 32|33 ...... 64|65 ...........
- *                          tie at the middle of an odd gap's two halves: to the key that stands first in the file
+ *                          halfway between two keys (their sum is even): to the key that stands first in the file
  */
 #include "plan/foreign.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,9 +77,12 @@ cadre_err foreign_pair(foreign_system rule, const foreign_table *base, const for
         cadre_err err = look(rule, base, down, m, &p, why);
         if (err) return err;
         if (p.last > m_max) p.last = m_max;
-        if (p.base != p.down)
-            return cadre_fail_set(why, CADRE_RANGE, "BLOCK_SIZE_M differs at M=%d..%d: %d in %.150s, %d in %.150s", m,
-                                  p.last, p.base, base->path, p.down, down->path);
+        if (p.base != p.down) {
+            char end[16] = " and above";
+            if (p.last < INT_MAX) snprintf(end, sizeof end, "..%d", p.last);
+            return cadre_fail_set(why, CADRE_RANGE, "BLOCK_SIZE_M differs at M=%d%s: %d in %.150s, %d in %.150s", m,
+                                  end, p.base, base->path, p.down, down->path);
+        }
         if (p.last == INT_MAX) break;
     }
     return CADRE_OK;

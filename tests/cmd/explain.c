@@ -116,7 +116,14 @@ static void foreign_down(void **state) {
     assert_int_equal(file_write(down, other, sizeof other - 1, NULL), CADRE_OK);
     ran r = command("plan check --shape E=8,d=128,f=64,k=2 --platform cuda --rule sglang --table '%s'", path);
     assert_int_equal(r.status, 1);
-    assert_non_null(strstr(r.out, "BLOCK_SIZE_M differs at M=257..4096: 16 in "));
+    assert_non_null(strstr(r.out, "BLOCK_SIZE_M differs at M=257 and above: 16 in "));
+    command_free(&r);
+    r = command("plan explain --m 1 --shape E=8,d=128,f=64,k=2 --platform cuda --rule sglang --table '%s' --json",
+                path);
+    assert_int_equal(r.status, 1); /* the pair is refused at every M, whatever was asked */
+    json_doc *doc = command_json(&r);
+    assert_non_null(strstr(json_get(json_root(doc), "down_fault")->text, "M=257 and above"));
+    json_free(doc);
     command_free(&r);
     assert_int_equal(file_write(down, body, sizeof body - 1, NULL), CADRE_OK);
     r = command("plan check --shape E=8,d=128,f=64,k=2 --platform cuda --rule sglang --table '%s'", path);

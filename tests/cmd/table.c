@@ -65,6 +65,27 @@ static void build(void **state) {
     command_free(&r);
 }
 
+/* A recipe of two tables: to a folder only, and nothing is written when the second can't be built. */
+static void build_two(void **state) {
+    (void)state;
+#define ENTRY(device)                                                                                         \
+    "{\"name\": \"x\"," device "\"num_experts\": 8, \"hidden_size\": 128, \"shard_intermediate_size\": 128, " \
+    "\"topk\": 2, \"dtype\": \"bf16\", \"pinned_rows\": {\"1\": {\"policy\": {\"name\": \"vllm\"}}}}"
+    static const char two[] = "[" ENTRY("\"device\": \"A\", ") ", " ENTRY("\"device\": \"B\", ") "]";
+    static const char half[] = "[" ENTRY("\"device\": \"A\", ") ", " ENTRY("") "]";
+#undef ENTRY
+    assert_int_equal(file_write(in("two.json"), two, sizeof two - 1, NULL), CADRE_OK);
+    assert_int_equal(file_write(in("half.json"), half, sizeof half - 1, NULL), CADRE_OK);
+    shell("mkdir '%s' '%s'", in("whole"), in("none"));
+    ran r = command("table build '%s' -o '%s'", in("two.json"), in("whole"));
+    assert_int_equal(r.status, 0);
+    command_free(&r);
+    shell("cmp '%s/E=8,N=64,device_name=A.json' '%s/E=8,N=64,device_name=B.json'", in("whole"), in("whole"));
+    command_refused(command("table build '%s' -o '%s' --json", in("two.json"), in("one.json")), "must name a folder");
+    command_refused(command("table build '%s' -o '%s'", in("half.json"), in("none")), "device is missing");
+    shell("rmdir '%s'", in("none")); /* still empty */
+}
+
 static void merge(void **state) {
     (void)state;
     shell("cp '%s' '%s'", in(NAME), in("before"));
@@ -153,6 +174,26 @@ static void convert(void **state) {
     r = command("table export '%s' --to torchada", in(int4));
     assert_non_null(strstr(r.err, "N=32,"));
     command_free(&r);
+    command_refused(command("table merge '%s' '%s'", in(block), in(int4)), "different shapes");
+    static const char plain[] = "E=8,N=64,device_name=D,dtype=fp8_w8a8.json";
+    shell("cp '%s' '%s'", in("seven.json"), in(plain));
+    command_refused(command("table merge '%s' '%s'", in(block), in(plain)), "different shapes");
+    static const char vllm[] = "E=8,N=64,device_name=D,dtype=fp8_w8a8,block_shape=[128,128].json";
+    shell("cp '%s' '%s'", in("seven.json"), in(vllm));
+    const char *const names[] = {block, int4, plain, vllm};
+    for (int i = 0; i < 4; i++) { /* what is imported is built again under its own name */
+        r = command("table import '%s' --hidden 128 --topk 2 -o '%s'", in(names[i]), in("again.json"));
+        assert_int_equal(r.status, 0);
+        command_free(&r);
+        r = command("table build '%s' --json", in("again.json"));
+        json_doc *doc = command_json(&r);
+        assert_true(json_is(json_get(json_get(json_root(doc), "tables")->child, "name"), names[i]));
+        json_free(doc);
+        command_free(&r);
+    }
+    static const char more[] = "E=8,N=64,H=3072,device_name=D.json";
+    shell("cp '%s' '%s'", in("seven.json"), in(more));
+    command_refused(command("table export '%s' --to sglang", in(more)), "'H=3072' of the name");
     static const char tma[] = "E=8,N=64,device_name=T.json";
     shell("sed 's/\"num_warps\"/\"USE_TMA\": true, \"num_warps\"/' '%s' >'%s'", in("seven.json"), in(tma));
     command_refused(command("table export '%s' --to vllm", in(tma)), "USE_TMA");
@@ -177,6 +218,7 @@ static void refused(void **state) {
     command_refused(command("table import '%s' --hidden 1 --topk 1", in("seven.json")), "the file name must say");
     command_refused(command("table export '%s'", in(NAME)), "--to");
     command_refused(command("table merge '%s' '%s'", in(NAME), in("Cut.table")), "Cut.table:2");
+    command_refused(command("plan explain --rule native --table '%s'", in("Cut.table")), "Cut.table:2");
     command_refused(command("table build " RECIPE " -o '%s/no/such'", scratch), "cannot make");
 }
 
@@ -314,8 +356,9 @@ static int remove_scratch(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(build),   cmocka_unit_test(merge),     cmocka_unit_test(show),      cmocka_unit_test(convert),
-        cmocka_unit_test(refused), cmocka_unit_test(installed), cmocka_unit_test(same_bits),
+        cmocka_unit_test(build),     cmocka_unit_test(build_two), cmocka_unit_test(merge),
+        cmocka_unit_test(show),      cmocka_unit_test(convert),   cmocka_unit_test(refused),
+        cmocka_unit_test(installed), cmocka_unit_test(same_bits),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }
