@@ -13,21 +13,18 @@ static void print_place(const lint_finding *f) {
     if (*f->key) fprintf(out, "key %s: ", f->key);
 }
 
-/* The ranges of one file's keys in one line, from finding i on; returns the last one taken. */
-static int print_ranges(const lint *l, int i) {
+/* The ranges of one file's keys in one line, from finding i on. */
+static void print_ranges(const lint *l, int i) {
     const char *file = l->findings[i].file;
     const lint_rule *rule = l->findings[i].rule;
     FILE *out = say_stream();
     fprintf(out, "%s: note: [%s] ", file_short(file), rule->id);
-    int last = i;
     for (int j = i; j < l->count && l->findings[j].file == file; j++) {
         const lint_finding *f = &l->findings[j];
         if (f->rule != rule) continue;
         fprintf(out, "%s%s %s", j > i ? "; " : "", f->key, f->text);
-        last = j;
     }
     fputc('\n', out);
-    return last;
 }
 
 static bool is_range(const lint_finding *f) {

@@ -229,7 +229,8 @@ cadre_err file_temp_dir(const char *parent, const char *prefix, char *out, size_
 cadre_err file_make_dir(const char *path, cadre_fail *why) {
     char part[PATH_MAX];
     size_t len = strlen(path);
-    if (len >= sizeof part) return cadre_fail_set(why, CADRE_IO, "%.300s...: path too long", path);
+    if (!len || len >= sizeof part)
+        return cadre_fail_set(why, CADRE_IO, "%.300s: the path of a folder is %s", path, len ? "too long" : "empty");
     memcpy(part, path, len + 1);
     for (char *p = part + 1; *p; p++) {
         if (*p != '/') continue;
