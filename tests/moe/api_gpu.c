@@ -1,0 +1,411 @@
+/* api_gpu: the public MoE layer on a GPU against a stand-in for the driver (tests/dev/fake): what it refuses, what a
+ * run queues and on which stream, that it allocates and waits for nothing, and that every error of the driver comes
+ * out. Kernels do nothing here: what they compute is tests/gpu/moe. */
+#include "dev/cuda.h"
+#include "dev/fake/fake.h"
+#include "moe/api.h"
+#include "test.h"
+#include <dlfcn.h>
+
+enum { D = 64, F = 64, E = 8, K = 3, N = 9000, SHARED = 16, WIDE = 1025 };
+
+static fake_state *f;
+static void (*reset)(void);
+static cadre_fail why;
+static char library[600];
+static float w[WIDE * D]; /* every weight: what they hold matters to nobody here */
+static cadre_tensor list[WIDE];
+static cadre_device *device;
+static cadre_moe *moe;
+static cadre_moe_workspace *space;
+static _Alignas(16) char x[32], out[32]; /* stand for device memory: kernels do nothing */
+static int32_t ids[K];
+static float weights[K];
+static int something;
+static void *const stream = &something;
+
+/* ---- the stand-in ---- */
+
+static void use(const char *name, const char *path) {
+    char line[700];
+    snprintf(line, sizeof line, "%s=%s", name, path);
+    set_switch(line);
+}
+
+static int start(void **state) {
+    (void)state;
+    char here[512];
+    must(file_program_dir(here, sizeof here, fail_out)); /* BUILD/tests/moe */
+    snprintf(library, sizeof library, "%s/../../fake/libfake.so", here);
+    void *handle = dlopen(library, RTLD_NOW);
+    if (!handle) fail_msg("%s", dlerror());
+    f = dlsym(handle, "fake");
+    void *p = dlsym(handle, "fake_reset");
+    memcpy(&reset, &p, sizeof p);
+    for (int i = 0; i < WIDE; i++) list[i] = (cadre_tensor){w, CADRE_F32};
+    return 0;
+}
+
+static int each(void **state) {
+    (void)state;
+    reset();
+    use("cuda", library);
+    use("nvrtc", library);
+    use("cache", "off");
+    why = (cadre_fail){0};
+    return 0;
+}
+
+static void trip(const char *call, int64_t after, int code, bool sticky) {
+    f->fail_call = call;
+    f->fail_after = after;
+    f->fail_code = code;
+    f->sticky = sticky;
+}
+
+static void nothing_left(const char *call) {
+    int left = f->contexts + f->allocations + f->streams + f->events + f->graphs + f->modules + f->programs;
+    if (left || f->used) fail_msg("after %s, %d things are left, %zu bytes", call, left, f->used);
+}
+
+/* ---- layers ---- */
+
+static const cadre_moe_desc plain = {
+    .d = D, .f = F, .e = E, .k = K, .max_tokens = N, .renormalize = true, .dtype = CADRE_BF16};
+
+static cadre_err open_gpu(void) {
+    return cadre_device_open(&(cadre_device_options){.name = "cuda"}, &device, &why);
+}
+
+static cadre_err make(const cadre_moe_desc *desc) {
+    cadre_tensor one = {w, CADRE_F32};
+    cadre_moe_weights all = {.router = one, .gate = list, .up = list, .down = list};
+    if (desc->shared_f) all.shared_gate = all.shared_up = all.shared_down = all.shared_expert_gate = one;
+    return cadre_moe_new(device, desc, &all, &moe, &why);
+}
+
+static void close_all(void) {
+    cadre_moe_workspace_free(space);
+    cadre_moe_free(moe);
+    cadre_device_close(device);
+    space = NULL, moe = NULL, device = NULL;
+}
+
+static void open_all(int shared_f) {
+    cadre_moe_desc desc = plain;
+    desc.shared_f = shared_f;
+    cadre_err err = open_gpu();
+    if (!err) err = make(&desc);
+    if (!err) err = cadre_moe_workspace_new(moe, &space, &why);
+    if (err) fail_msg("%s", why.text);
+}
+
+static cadre_err enqueue(int n, cadre_dtype out_type) {
+    return cadre_moe_enqueue(moe, space, stream, n, x, CADRE_BF16, NULL, NULL, out, out_type, &why);
+}
+
+#define fails(call, want, line)              \
+    do {                                     \
+        why = (cadre_fail){0};               \
+        assert_int_equal(call, want);        \
+        assert_string_equal(why.text, line); \
+        assert_int_equal(why.code, want);    \
+    } while (0)
+
+static void ok(cadre_err err) {
+    if (err) fail_msg("%s", why.text);
+}
+
+/* ---- refusals ---- */
+
+static void refusals(void **state) {
+    (void)state;
+    cadre_moe_desc bad = plain;
+    ok(open_gpu());
+    bad.dtype = CADRE_F32;
+    fails(make(&bad), CADRE_UNSUPPORTED, "moe dtype is f32, on a GPU bf16 alone is there");
+    bad.dtype = CADRE_Q4;
+    fails(make(&bad), CADRE_UNSUPPORTED, "moe dtype is q4, on a GPU bf16 alone is there");
+    bad = plain, bad.e = WIDE;
+    fails(make(&bad), CADRE_UNSUPPORTED, "e=1025 k=3: on a GPU at most 1024 experts, 32 of them for a token");
+    bad = plain, bad.e = 64, bad.k = 33;
+    fails(make(&bad), CADRE_UNSUPPORTED, "e=64 k=33: on a GPU at most 1024 experts, 32 of them for a token");
+    static uint16_t half[F * D];
+    list[5] = (cadre_tensor){half, CADRE_BF16};
+    cadre_tensor up[E], one = {w, CADRE_F32};
+    for (int i = 0; i < E; i++) up[i] = one;
+    cadre_moe_weights mixed = {.router = one, .gate = list, .up = up, .down = up};
+    fails(cadre_moe_new(device, &plain, &mixed, &moe, &why), CADRE_UNSUPPORTED,
+          "moe weights: gate is bf16 and up is f32, on a GPU they are of one type");
+    list[5] = one;
+    assert_null(moe);
+    assert_int_equal(f->allocations + f->modules + f->streams + f->events, 0);
+    cadre_device_close(device);
+    f->major = 8, f->minor = 6;
+    ok(open_gpu());
+    fails(make(&plain), CADRE_UNSUPPORTED,
+          "MoE layers run on GPUs of compute capability 9.0 in this version, Fake One has 8.6");
+    cadre_device_close(device);
+    f->major = 10, f->minor = 0; /* its wgmma is gone */
+    ok(open_gpu());
+    fails(make(&plain), CADRE_UNSUPPORTED,
+          "MoE layers run on GPUs of compute capability 9.0 in this version, Fake One has 10.0");
+    close_all();
+    nothing_left("refusals");
+}
+
+static void memory_runs_out(void **state) {
+    (void)state;
+    f->memory = 1 << 20;
+    ok(open_gpu());
+    assert_int_equal(make(&plain), CADRE_NOMEM);
+    f->memory = (size_t)1 << 34;
+    ok(make(&plain));
+    f->memory = f->used + 1000;
+    assert_int_equal(cadre_moe_workspace_new(moe, &space, &why), CADRE_NOMEM);
+    assert_null(space);
+    close_all();
+    nothing_left("memory");
+}
+
+static void arguments(void **state) {
+    (void)state;
+    open_all(0);
+    uint64_t calls = f->calls;
+    fails(enqueue(N + 1, CADRE_F32), CADRE_RANGE, "n is 9001, expected 0..9000");
+    fails(enqueue(-1, CADRE_F32), CADRE_RANGE, "n is -1, expected 0..9000");
+    fails(enqueue(1, CADRE_F16), CADRE_UNSUPPORTED, "the type of out is 2, expected f32 or bf16");
+#define with(n, x, x_type, ids, weights, out) \
+    cadre_moe_enqueue(moe, space, stream, n, x, x_type, ids, weights, out, CADRE_F32, &why)
+    fails(with(1, x, CADRE_Q8, NULL, NULL, out), CADRE_UNSUPPORTED, "the type of x is 3, expected f32 or bf16");
+    fails(with(1, NULL, CADRE_F32, NULL, NULL, out), CADRE_RANGE, "x is NULL");
+    fails(with(1, x, CADRE_F32, NULL, NULL, NULL), CADRE_RANGE, "out is NULL");
+    fails(with(1, x, CADRE_F32, ids, NULL, out), CADRE_RANGE, "ids and weights come together, one of them is NULL");
+    fails(with(1, x, CADRE_F32, NULL, weights, out), CADRE_RANGE, "ids and weights come together, one of them is NULL");
+    assert_int_equal(with(1, x + 8, CADRE_BF16, NULL, NULL, out), CADRE_RANGE);
+    assert_non_null(strstr(why.text, "expected a multiple of 16"));
+    assert_int_equal(with(1, x, CADRE_F32, NULL, NULL, out + 2), CADRE_RANGE);
+    assert_non_null(strstr(why.text, "expected a multiple of 4"));
+    assert_int_equal(with(0, NULL, CADRE_F32, NULL, NULL, NULL), CADRE_OK);
+#undef with
+    fails(cadre_moe_enqueue(NULL, space, stream, 1, x, CADRE_F32, NULL, NULL, out, CADRE_F32, &why), CADRE_RANGE,
+          "the layer or its workspace is NULL");
+    fails(cadre_moe_enqueue(moe, NULL, stream, 1, x, CADRE_F32, NULL, NULL, out, CADRE_F32, &why), CADRE_RANGE,
+          "the layer or its workspace is NULL");
+    assert_int_equal(f->calls, calls); /* the driver is not asked */
+    close_all();
+}
+
+/* A workspace of other sizes, and a layer on the CPU. */
+static void others(void **state) {
+    (void)state;
+    open_all(0);
+    cadre_moe *first = moe;
+    cadre_moe_desc desc = plain;
+    desc.max_tokens = 8;
+    ok(make(&desc));
+    fails(enqueue(1, CADRE_F32), CADRE_RANGE, "the workspace is that of a layer of another description");
+    cadre_moe_free(first);
+    close_all();
+    nothing_left("others");
+    desc = plain;
+    device = open_device(1);
+    ok(make(&desc));
+    must(cadre_moe_workspace_new(moe, &space, fail_out));
+    fails(enqueue(1, CADRE_F32), CADRE_UNSUPPORTED, "the layer is on the CPU: cadre_moe_run takes its pointers");
+    close_all();
+}
+
+/* ---- what a run is ---- */
+
+static uint64_t launches(int n, cadre_dtype out_type) {
+    uint64_t before = f->launches;
+    f->stream = NULL;
+    if (enqueue(n, out_type)) fail_msg("%s", why.text);
+    if (n) assert_ptr_equal(f->stream, stream);
+    return f->launches - before;
+}
+
+static void queued(void **state) {
+    (void)state;
+    open_all(0);
+    assert_int_equal(launches(0, CADRE_F32), 0);
+    assert_int_equal(launches(1, CADRE_F32), 2);
+    assert_int_equal(strncmp(f->kernel, "experts", 7), 0);
+    assert_int_equal(f->grid[0], f->sms);
+    assert_int_equal(f->overlap, 1);
+    assert_int_equal(launches(8192, CADRE_BF16), 2);
+    assert_int_equal(launches(8193, CADRE_BF16), 4);
+    uint64_t before = f->launches;
+    must(cadre_moe_enqueue(moe, space, stream, 1, x, CADRE_F32, ids, weights, out, CADRE_F32, fail_out));
+    assert_int_equal(f->launches - before, 2);
+    close_all();
+    open_all(SHARED);
+    assert_int_equal(launches(1, CADRE_F32), 4);
+    assert_int_equal(launches(1, CADRE_BF16), 5);
+    assert_int_equal(strncmp(f->kernel, "round_out", 9), 0);
+    close_all();
+    nothing_left("runs");
+}
+
+/* Neither of the host nor of the GPU; and no call that waits or that a capture forbids. */
+static void allocates_nothing(void **state) {
+    (void)state;
+    static float rows[4 * D], to[4 * D];
+    open_all(SHARED);
+    uint64_t host = cadre_allocations(), gpu = dev_cuda_allocations();
+    int alive = f->allocations;
+    static const char *const never[] = {"cuStreamSynchronize", "cuEventSynchronize", "cuMemAlloc",
+                                        "cuMemFree",           "cuMemHostAlloc",     "cuMemcpyHtoD",
+                                        "cuMemcpyDtoH",        "cuStreamCreate",     "cuModuleLoadData",
+                                        "cuMemcpyHtoDAsync",   "cuMemcpyDtoHAsync"};
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
+        trip(never[i], 0, 719, false);
+        assert_int_equal(enqueue(1 + (int)i * 800, i % 2 ? CADRE_BF16 : CADRE_F32), CADRE_OK);
+    }
+    assert_null(f->last);
+    trip(NULL, -1, 0, false);
+    for (int i = 0; i < 3; i++) must(cadre_moe_run(moe, space, 4, rows, to, fail_out));
+    assert_int_equal(cadre_allocations(), host);
+    assert_int_equal(dev_cuda_allocations(), gpu);
+    assert_int_equal(f->allocations, alive);
+    close_all();
+    nothing_left("runs");
+}
+
+static void captured(void **state) {
+    (void)state;
+    void *graph = NULL;
+    open_all(SHARED);
+    dev_cuda *gpu = moe->gpu->gpu;
+    must(dev_cuda_capture_begin(gpu, stream, fail_out));
+    assert_int_equal(launches(20, CADRE_BF16), 0);
+    assert_int_equal(f->captured, 5);
+    must(dev_cuda_capture_end(gpu, stream, &graph, fail_out));
+    dev_cuda_graph_free(gpu, graph);
+    close_all();
+    nothing_left("a capture");
+}
+
+/* ---- errors ---- */
+
+/* A run that stopped halfway leaves counters behind; the next one begins with zeros. */
+static void stopped_halfway(void **state) {
+    (void)state;
+    open_all(0);
+    trip("cuLaunchKernelEx", 1, 2, false);
+    assert_int_equal(enqueue(1, CADRE_F32), CADRE_NOMEM);
+    assert_non_null(strstr(why.text, "cuLaunchKernelEx(experts)"));
+    moe_gpu_space *s = space->space;
+    assert_true(s->dirty);
+    s->experts.counts[E - 1] = *s->experts.left = 7; /* the stand-in's memory is the host's */
+    trip(NULL, -1, 0, false);
+    ok(enqueue(1, CADRE_F32));
+    assert_int_equal(s->experts.counts[E - 1] + *s->experts.left, 0);
+    assert_false(s->dirty);
+    close_all();
+    nothing_left("a stop");
+}
+
+static void lost(void **state) {
+    (void)state;
+    static float rows[D], to[D];
+    cadre_moe_workspace *second = NULL;
+    open_all(0);
+    trip("cuLaunchKernelEx", 1, 700, true);
+    fails(enqueue(1, CADRE_F32), CADRE_DEVICE,
+          "cuLaunchKernelEx(experts): an illegal memory access was encountered (700)");
+    const char *text = "the GPU is lost: cuLaunchKernelEx(experts): an illegal memory access was encountered (700)";
+    uint64_t calls = f->calls;
+    fails(enqueue(1, CADRE_BF16), CADRE_DEVICE, text);
+    fails(cadre_moe_run(moe, space, 1, rows, to, &why), CADRE_DEVICE, text);
+    fails(cadre_moe_route(moe, space, 1, rows, ids, weights, &why), CADRE_DEVICE, text);
+    fails(cadre_moe_experts(moe, space, 1, rows, ids, weights, to, &why), CADRE_DEVICE, text);
+    fails(cadre_moe_workspace_new(moe, &second, &why), CADRE_DEVICE, text);
+    assert_null(second);
+    assert_int_equal(f->calls, calls);
+    assert_string_not_equal(cadre_device_name(device), "");
+    close_all();
+    nothing_left("a loss");
+}
+
+/* A layer's whole life; the first error ends it. */
+static cadre_err walk(void) {
+    static float rows[D], to[D];
+    cadre_moe_desc desc = plain;
+    desc.shared_f = SHARED, desc.max_tokens = 1;
+    why = (cadre_fail){0};
+    cadre_err err = open_gpu();
+    if (!err) err = make(&desc);
+    if (!err) err = cadre_moe_workspace_new(moe, &space, &why);
+    if (!err) err = enqueue(1, CADRE_BF16);
+    if (!err) err = cadre_moe_run(moe, space, 1, rows, to, &why);
+    if (!err) err = cadre_moe_route(moe, space, 1, rows, ids, weights, &why);
+    close_all();
+    return err;
+}
+
+static void every_call(void **state) {
+    (void)state;
+    static const char *const harmless[] = {"cuMemFree",          "cuMemFreeHost",    "cuStreamDestroy",
+                                           "cuEventDestroy",     "cuModuleUnload",   "cuCtxPopCurrent",
+                                           "cuCtxGetCurrent",    "cuCtxPushCurrent", "cuDevicePrimaryCtxRelease",
+                                           "nvrtcDestroyProgram"};
+    assert_int_equal(walk(), CADRE_OK);
+    nothing_left("nothing");
+    int64_t calls = (int64_t)f->calls, seen = 0;
+    for (int64_t n = 0; n < calls; n += n < 200 ? 1 : 3) {
+        each(NULL);
+        trip(NULL, n, 1, false);
+        cadre_err err = walk();
+        const char *call = f->last;
+        bool fine = false;
+        assert_non_null(call);
+        for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++) fine |= !strcmp(call, harmless[i]);
+        if (!err && !fine) fail_msg("call %d, %s: its failure was not noticed", (int)n, call);
+        if (err && (why.code != err || !*why.text)) fail_msg("call %d, %s: '%s'", (int)n, call, why.text);
+        seen += err != 0;
+        if (strncmp(call, "cuCtx", 5)) nothing_left(call);
+    }
+    assert_true(seen > 100);
+}
+
+static void every_loss(void **state) {
+    (void)state;
+    assert_int_equal(walk(), CADRE_OK);
+    int64_t calls = (int64_t)f->calls;
+    for (int64_t n = 0; n < calls; n += 5) {
+        each(NULL);
+        trip(NULL, n, 719, true);
+        cadre_err err = walk();
+        if (err == CADRE_RANGE || err == CADRE_NOMEM || (err && !*why.text))
+            fail_msg("call %d, %s: '%s'", (int)n, f->last, why.text);
+    }
+}
+
+static void host_memory(void **state) {
+    (void)state;
+    int n = 0;
+    for (;; n++) {
+        each(NULL);
+        mem_fail_after(n);
+        cadre_err err = walk();
+        mem_fail_after(-1);
+        nothing_left("an allocation failed");
+        if (!err) break;
+        if (err != CADRE_NOMEM) fail_msg("allocation %d: '%s'", n, why.text);
+    }
+    assert_true(n > 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(refusals, each),   cmocka_unit_test_setup(memory_runs_out, each),
+        cmocka_unit_test_setup(arguments, each),  cmocka_unit_test_setup(others, each),
+        cmocka_unit_test_setup(queued, each),     cmocka_unit_test_setup(allocates_nothing, each),
+        cmocka_unit_test_setup(captured, each),   cmocka_unit_test_setup(stopped_halfway, each),
+        cmocka_unit_test_setup(lost, each),       cmocka_unit_test_setup(every_call, each),
+        cmocka_unit_test_setup(every_loss, each), cmocka_unit_test_setup(host_memory, each),
+    };
+    return cmocka_run_group_tests(tests, start, NULL);
+}
