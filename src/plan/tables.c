@@ -119,7 +119,11 @@ static cadre_err make_entries(table_set *set, cadre_fail *why) {
         for (int j = 0; j < set->tables[i]->count; j++) {
             const native_row *row = &set->tables[i]->rows[j];
             const op_kernel *kernel = op_kernel_named(row->kernel);
-            if (kernel) set->entries[set->entry_count++] = (entry){row, set->tables[i], kernel, i < set->user_count};
+            if (kernel)
+                set->entries[set->entry_count++] = (entry){row, set->tables[i], kernel, i < set->user_count};
+            else
+                log_once("%s:%d: this build has no kernel %s; the row never runs", set->tables[i]->path, row->line,
+                         row->kernel);
         }
     return CADRE_OK;
 }

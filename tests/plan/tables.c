@@ -239,6 +239,7 @@ static void passed_over(native_row row, const char *says, int forced_chunk) {
     assert_int_equal(p.rows[0].line, 5);
     assert_non_null(strstr(p.rows[0].rule, says));
     snprintf(line, sizeof line, "Test_CPU_9000.table:5: %s; the policy runs", p.rows[0].rule);
+    assert_true(heard(line));
     set_switch("tables=force");
     plan q = made();
     expect(&q, 1, forced_chunk == 4 ? "policy" : "user", forced_chunk);
@@ -258,6 +259,13 @@ static void newer_default_wins(void **state) {
     row = with_chunk(1, 4, 16);
     row.ratio_hi = 1.01;
     passed_over(row, "was not shown to beat", 16);
+    row = with_chunk(1, 4, 16);
+    snprintf(row.kernel, sizeof row.kernel, "experts_f32_gone");
+    fresh(NULL);
+    write_rows(user, ROWS_DEVICE, "cpu-test-ref", &row, 1);
+    plan p = made();
+    expect(&p, 1, "policy", 4);
+    assert_true(heard("Test_CPU_9000.table:5: this build has no kernel experts_f32_gone; the row never runs"));
     puts("field T01 ok");
 }
 
