@@ -1,6 +1,7 @@
 /* layers.c: distinct weights cheaply: every tensor is another window of one pool of random values; packing copies it.
  */
 #include "layers.h"
+#include "dev/cuda.h"
 #include "op/op.h"
 #include <math.h>
 #include <string.h>
@@ -17,10 +18,28 @@ static double layer_bytes(const cadre_moe_desc *d) {
     return shape_expert_bytes(d) * d->e + shape_shared_bytes(d) + 4.0 * d->e * d->d;
 }
 
-static int choose_count(const cadre_device *device, const cadre_moe_desc *d, double touched) {
+/* A GPU's L2 is small beside what a step streams, and a layer's turn comes again within a graph. */
+enum { GPU_LEAST = 8, GPU_CACHES = 16 };
+
+/* Where the layers live. */
+typedef struct place {
+    double cache, memory; /* bytes: 0: unknown; free */
+} place;
+
+static cadre_err place_of(const cadre_device *device, place *p, cadre_fail *why) {
+    size_t has, all;
+    *p = (place){device->l3 > 0 ? (double)device->l3 : 0, (double)dev_memory_available()};
+    if (!device->gpu) return CADRE_OK;
+    cadre_err err = dev_cuda_memory(device->gpu, &has, &all, why);
+    if (!err) *p = (place){(double)dev_cuda_about(device->gpu)->l2, (double)has};
+    return err;
+}
+
+static int choose_count(const place *p, bool gpu, const cadre_moe_desc *d, double touched) {
     enum { MOST = 2048, UNKNOWN_CACHE = 32 << 20 };
-    double cache = device->l3 > 0 ? (double)device->l3 : UNKNOWN_CACHE;
-    double want = ceil(4 * cache / touched), fit = floor(0.5 * (double)dev_memory_available() / layer_bytes(d));
+    double cache = p->cache > 0 ? p->cache : UNKNOWN_CACHE;
+    double want = ceil((gpu ? GPU_CACHES : 4) * cache / touched), fit = floor(0.5 * p->memory / layer_bytes(d));
+    if (gpu && want < GPU_LEAST) want = GPU_LEAST;
     double n = want < fit ? want : fit;
     return n < 1 ? 1 : n > MOST ? MOST : (int)n;
 }
@@ -61,6 +80,10 @@ static cadre_err make_layer(layers *l, int i, cadre_device *device, source *s, c
         if (w.gate) w.shared_gate = window(s);
     }
     cadre_err err = cadre_moe_new(device, d, &w, &l->moe[i], why);
+    if (!err && device->gpu && i) { /* they run one after the other: one is enough */
+        l->scratch[i] = l->scratch[0];
+        return CADRE_OK;
+    }
     return err ? err : cadre_moe_workspace_new(l->moe[i], &l->scratch[i], why);
 }
 
@@ -101,9 +124,9 @@ static cadre_err touch_all(layers *l, uint64_t seed, cadre_fail *why) {
 }
 
 /* Said before anything is taken: packing a layer only to be killed helps nobody. */
-static cadre_err check_memory(const cadre_moe_desc *d, int count, cadre_fail *why) {
+static cadre_err check_memory(const place *p, const cadre_moe_desc *d, int count, cadre_fail *why) {
     double side = d->f > d->shared_f ? d->f : d->shared_f, source_bytes = 2.0 * (side > d->e ? side : d->e) * d->d;
-    double need = layer_bytes(d) * count + source_bytes + 2.0 * WINDOWS, have = (double)dev_memory_available();
+    double need = layer_bytes(d) * count + source_bytes + 2.0 * WINDOWS, have = p->memory;
     if (need <= have) return CADRE_OK;
     return cadre_fail_set(why, CADRE_NOMEM, "%d layers do not fit: need %.1f MB, have %.1f MB", count, need / 1e6,
                           have / 1e6);
@@ -112,17 +135,20 @@ static cadre_err check_memory(const cadre_moe_desc *d, int count, cadre_fail *wh
 cadre_err layers_init(layers *l, cadre_device *device, const cadre_moe_desc *desc, int count, uint64_t seed,
                       cadre_fail *why) {
     source s;
+    place where;
     int all = (desc->e + desc->k - 1) / desc->k; /* tokens that reach every expert */
     double touched = shape_expert_bytes(desc) * desc->k + shape_shared_bytes(desc);
     *l = (layers){.desc = *desc};
+    cadre_err err = place_of(device, &where, why);
+    if (err) return err;
     if (l->desc.max_tokens < all) l->desc.max_tokens = all;
-    l->count = count ? count : choose_count(device, desc, touched);
+    l->count = count ? count : choose_count(&where, device->gpu, desc, touched);
     l->step_bytes = touched * l->count;
-    l->cold = device->l3 <= 0 || l->step_bytes >= 3.0 * (double)device->l3;
+    l->cold = where.cache <= 0 || l->step_bytes >= 3.0 * where.cache;
     l->moe = mem_new_array((size_t)l->count, sizeof *l->moe);
     l->scratch = mem_new_array((size_t)l->count, sizeof *l->scratch);
     s = (source){0};
-    cadre_err err = l->moe && l->scratch ? check_memory(desc, l->count, why) : no_memory(why);
+    err = l->moe && l->scratch ? check_memory(&where, desc, l->count, why) : no_memory(why);
     if (!err) err = source_init(&s, desc, seed, why);
     for (int i = 0; i < l->count && !err; i++) {
         say_progress("packing layer %d of %d", i + 1, l->count);
@@ -138,8 +164,8 @@ cadre_err layers_init(layers *l, cadre_device *device, const cadre_moe_desc *des
 }
 
 void layers_done(layers *l) {
-    for (int i = 0; l->moe && l->scratch && i < l->count; i++) {
-        if (l->scratch[i]) cadre_moe_workspace_free(l->scratch[i]);
+    for (int i = l->count - 1; l->moe && l->scratch && i >= 0; i--) {
+        if (l->scratch[i] && (i == 0 || l->scratch[i] != l->scratch[0])) cadre_moe_workspace_free(l->scratch[i]);
         if (l->moe[i]) cadre_moe_free(l->moe[i]);
     }
     mem_free(l->moe);
@@ -153,8 +179,8 @@ void layers_done(layers *l) {
 
 /* ---- routings and steps ---- */
 
-static int32_t *ids_of(const layers *l, const layer_plan *p, int set, int layer) {
-    return p->ids + ((size_t)set * (size_t)l->count + (size_t)layer) * (size_t)(p->m * l->desc.k);
+size_t layers_ids_at(const layers *l, const layer_plan *p, int set, int layer) {
+    return ((size_t)set * (size_t)l->count + (size_t)layer) * (size_t)(p->m * l->desc.k);
 }
 
 cadre_err layers_plan(layers *l, const routing *r, int m, uint64_t seed, layer_plan *p, cadre_fail *why) {
@@ -165,7 +191,7 @@ cadre_err layers_plan(layers *l, const routing *r, int m, uint64_t seed, layer_p
     cadre_err err = p->ids ? CADRE_OK : no_memory(why);
     for (int set = 0; set < LAYER_SETS; set++)
         for (int i = 0; i < l->count && !err; i++) {
-            int32_t *ids = ids_of(l, p, set, i);
+            int32_t *ids = p->ids + layers_ids_at(l, p, set, i);
             err = p->own ? cadre_moe_route(l->moe[i], l->scratch[i], m, l->x, ids, l->out, why)
                          : routing_draw(r, &random, l->deal + (size_t)i * (size_t)e, m, e, k, ids, why);
             if (!err) p->touched[set] += routing_touched(ids, m * k, e);
@@ -184,7 +210,7 @@ cadre_err layers_step(layers *l, const layer_plan *p, int set, cadre_fail *why) 
     cadre_err err = CADRE_OK;
     for (int i = 0; i < l->count && !err; i++)
         err = p->own ? cadre_moe_run(l->moe[i], l->scratch[i], p->m, l->x, l->out, why)
-                     : cadre_moe_experts(l->moe[i], l->scratch[i], p->m, l->x, ids_of(l, p, set, i), l->weights, l->out,
-                                         why);
+                     : cadre_moe_experts(l->moe[i], l->scratch[i], p->m, l->x, p->ids + layers_ids_at(l, p, set, i),
+                                         l->weights, l->out, why);
     return err;
 }

@@ -54,23 +54,25 @@ typedef struct opts_command {
 
 #define OPTS_ROW(T, letter, name, kind, arg, member, low, high, what) \
     { letter, name, kind, arg, offsetof(T, member), low, high, what, NULL }
-#define OPTS_EVERYWHERE(T)                                                                                              \
-    {0, "--device", OPTS_WORD, "cpu", offsetof(T, common.device), 0, 0, "where to run", "cuda"},                        \
-        {0,                                                                                                             \
-         "--threads",                                                                                                   \
-         OPTS_INT,                                                                                                      \
-         "N",                                                                                                           \
-         offsetof(T, common.threads),                                                                                   \
-         1,                                                                                                             \
-         1024,                                                                                                          \
-         "threads (default: one per core this process may use)",                                                        \
-         NULL},                                                                                                         \
+/* All but --device. */
+#define OPTS_ALWAYS(T)                                                                                                  \
+    {0,                                                                                                                 \
+     "--threads",                                                                                                       \
+     OPTS_INT,                                                                                                          \
+     "N",                                                                                                               \
+     offsetof(T, common.threads),                                                                                       \
+     1,                                                                                                                 \
+     1024,                                                                                                              \
+     "threads (default: one per core this process may use)",                                                            \
+     NULL},                                                                                                             \
         {0, "--set", OPTS_SET, "NAME=VALUE", 0, 0, 0, "set a switch; may be repeated (cadre doctor --switches)", NULL}, \
         {0,   "--json", OPTS_FLAG, NULL, offsetof(T, common.json), 0, 0, "one JSON object on stdout, text on stderr",   \
          NULL},                                                                                                         \
     {                                                                                                                   \
         'h', "--help", OPTS_HELP, NULL, 0, 0, 0, "this text", NULL                                                      \
     }
+#define OPTS_EVERYWHERE(T) \
+    {0, "--device", OPTS_WORD, "cpu", offsetof(T, common.device), 0, 0, "where to run", "cuda"}, OPTS_ALWAYS(T)
 #define OPTS_WEIGHTS(T, member)                                                                         \
     {                                                                                                   \
         0, "--weights", OPTS_WORD, "auto|bf16|f32|q8|q4", offsetof(T, member), 0, 0,                    \
