@@ -204,7 +204,7 @@ static void others(void **state) {
     cadre_moe_desc desc = plain;
     desc.max_tokens = 8;
     ok(make(&desc));
-    fails(enqueue(1, CADRE_F32), CADRE_RANGE, "the workspace is that of a layer of another description");
+    fails(enqueue(1, CADRE_F32), CADRE_RANGE, "the workspace is that of a layer of another description or plan");
     cadre_moe_free(first);
     close_all();
     nothing_left("others");
