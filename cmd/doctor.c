@@ -6,6 +6,7 @@
 #include "open.h"
 #include "plan/plan.h"
 #include "verify.h"
+#include "verify_gpu.h"
 #include <math.h>
 #include <string.h>
 
@@ -20,7 +21,8 @@ static const opts_def defs[] = {
     O(0, "--quick", OPTS_FLAG, NULL, quick, 0, 0, "measure nothing"),
     O(0, "--switches", OPTS_FLAG, NULL, switches, 0, 0, "list every switch with its range"),
     O(0, "--verify", OPTS_FLAG, NULL, verify, 0, 0,
-      "prove the numerics ids here: vdpbf16ps and every kernel against op/ref; exit status 1 if one fails"),
+      "prove the numerics ids here: vdpbf16ps, every kernel against op/ref, a GPU's configurations; exit status 1 if "
+      "one fails"),
     OPTS_EVERYWHERE(doctor_opts),
 };
 #undef O
@@ -37,7 +39,7 @@ static const char *const examples[] = {
 
 enum { PROOFS = 64, MISSING = 8 };
 typedef struct proof {
-    char name[48], text[96];
+    char name[48], text[160];
     bool ok, skipped;
 } proof;
 
@@ -149,9 +151,30 @@ static cadre_err prove_kernel(doctor *d, const op_kernel *k, cadre_fail *why) {
     return err;
 }
 
+/* What keeps the proof from being run is told in its line, and ends nothing. */
+static void prove_gpu(doctor *d) {
+    cadre_device *device = NULL;
+    cadre_fail why = {0};
+    int runs = 0, bad = 0;
+    if (!d->cuda.status.devices) return;
+    proof *p = add_proof(d, "sm90-bf16-k16 on gpu 0");
+    say_progress("proving %s", p->name);
+    cadre_err err = cadre_device_open(&(cadre_device_options){.name = "cuda"}, &device, &why);
+    if (!err) err = verify_gpu(device, &runs, &bad, &why);
+    cadre_device_close(device);
+    p->skipped = err == CADRE_UNSUPPORTED;
+    p->ok = !err && !bad;
+    if (err)
+        snprintf(p->text, sizeof p->text, "%.*s", (int)sizeof p->text - 1, why.text);
+    else
+        snprintf(p->text, sizeof p->text, "%d of %d runs differ, over all configurations", bad, runs);
+    d->failed += !p->ok && !p->skipped;
+}
+
 static cadre_err prove(doctor *d, cadre_fail *why) {
     cadre_err err = CADRE_OK;
     prove_pairs(d);
+    prove_gpu(d);
     for (int i = 0; op_kernels[i] && !err; i++)
         if (op_kernels[i]->isa != OP_ISA_REF) err = prove_kernel(d, op_kernels[i], why);
     say_progress_end();

@@ -70,11 +70,30 @@ static void folders(void **state) {
     says(command_after("env -u XDG_CACHE_HOME -u HOME", "%s", rest), "kernel cache   no folder is named: ");
 }
 
+/* The stand-in's kernels write nothing: the proof must notice. */
+static void proof(void **state) {
+    (void)state;
+    ran r = command("doctor --quick --verify --set cuda=%s --set nvrtc=%s --set cache=off", fake, fake);
+    assert_int_equal(r.status, 1);
+    const char *line = strstr(r.out, "FAILED   sm90-bf16-k16 on gpu 0: ");
+    int bad = 0, runs = 0;
+    if (!line) fail_msg("%s", r.out);
+    assert_int_equal(sscanf(strstr(line, "0: ") + 3, "%d of %d runs", &bad, &runs), 2);
+    assert_int_equal(bad, runs);
+    assert_in_range(runs, 50, 200);
+    command_free(&r);
+    r = command("doctor --quick --verify --set cuda=%s --set nvrtc=/no/nvrtc.so", fake);
+    if (!strstr(r.out, "skipped  sm90-bf16-k16 on gpu 0: no NVRTC")) fail_msg("%s", r.out);
+    assert_int_equal(r.status, 0);
+    command_free(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(missing),
         cmocka_unit_test(there),
         cmocka_unit_test(folders),
+        cmocka_unit_test(proof),
     };
     return cmocka_run_group_tests(tests, start, command_teardown);
 }
