@@ -2,7 +2,7 @@
 # The library first: cc -shared -o libcadre.so -Wl,--whole-archive build/libcadre.a -Wl,--no-whole-archive -lpcre2-8 -lutf8proc -lm -ldl -pthread
 """torch_experts: cadre's MoE layer beside PyTorch on one GPU, through ctypes alone.
 
-    python3 examples/torch_experts.py ./libcadre.so [libnvrtc.so.13]
+    python3 examples/torch_experts.py ./libcadre.so [libnvrtc.so.13 [folder to keep kernels in]]
 
 The layer runs in PyTorch's context, on PyTorch's current stream, on PyTorch's tensors; eagerly and inside torch.cuda.graph.
 It is compared with the same layer in PyTorch. Exit status 1: something differs.
@@ -151,6 +151,8 @@ def main():
     nvrtc = sys.argv[2] if len(sys.argv) > 2 else find_nvrtc(torch)
     if nvrtc:
         cadre.call("cadre_set", f"nvrtc={nvrtc}".encode())
+    if len(sys.argv) > 3:
+        cadre.call("cadre_set", f"cache={sys.argv[3]}".encode())
     weights = [(torch.randn(shape, device="cuda") * scale).bfloat16() for shape, scale in
                (((E, D), D**-0.5), ((E, F, D), D**-0.5), ((E, F, D), D**-0.5), ((E, D, F), F**-0.5))]
     host = [w.cpu() for w in weights]
