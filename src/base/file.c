@@ -187,7 +187,7 @@ cadre_err file_write(const char *path, const void *data, size_t len, cadre_fail 
     int n = snprintf(temp, sizeof temp, "%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&serial, 1));
     if (n < 0 || (size_t)n >= sizeof temp) return cadre_fail_set(why, CADRE_IO, "%.300s...: path too long", path);
     int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) return failed(why, temp, "make");
+    if (fd < 0) return failed(why, path, "make");
     if (there) (void)!fchmod(fd, st.st_mode & 0777);
     cadre_err err = write_all(fd, data, len) && !fsync(fd) ? CADRE_OK : failed(why, path, "write");
     if (close(fd) && !err) err = failed(why, path, "write");
@@ -226,7 +226,7 @@ cadre_err file_temp_dir(const char *parent, const char *prefix, char *out, size_
     return CADRE_OK;
 }
 
-cadre_err file_make_dir(const char *path, cadre_fail *why) {
+static cadre_err make_dirs(const char *path, mode_t mode, cadre_fail *why) {
     char part[PATH_MAX];
     size_t len = strlen(path);
     if (!len || len >= sizeof part)
@@ -235,11 +235,19 @@ cadre_err file_make_dir(const char *path, cadre_fail *why) {
     for (char *p = part + 1; *p; p++) {
         if (*p != '/') continue;
         *p = 0;
-        mkdir(part, 0700); /* a failure shows when the last one is made */
+        mkdir(part, mode); /* a failure shows when the last one is made */
         *p = '/';
     }
-    if (!mkdir(part, 0700) || file_is_dir(part)) return CADRE_OK;
+    if (!mkdir(part, mode) || file_is_dir(part)) return CADRE_OK;
     return failed(why, path, "make the folder");
+}
+
+cadre_err file_make_dir(const char *path, cadre_fail *why) {
+    return make_dirs(path, 0700, why);
+}
+
+cadre_err file_make_dir_for_all(const char *path, cadre_fail *why) {
+    return make_dirs(path, 0755, why);
 }
 
 cadre_err file_remove(const char *path, cadre_fail *why) {

@@ -30,6 +30,8 @@ cadre_err file_append(const char *path, const void *data, size_t len, cadre_fail
 cadre_err file_temp_dir(const char *parent, const char *prefix, char *out, size_t size, cadre_fail *why);
 /* Makes the folder, for this user alone, and those above it that are missing. One that is there is fine. */
 cadre_err file_make_dir(const char *path, cadre_fail *why);
+/* The same, for all to read (as far as the umask allows). */
+cadre_err file_make_dir_for_all(const char *path, cadre_fail *why);
 /* Removes a file, a link (not what it points to) or an empty folder; one that is not there is an error. */
 cadre_err file_remove(const char *path, cadre_fail *why);
 /* Bytes that this user may still write on the disk that holds dir. */
