@@ -219,6 +219,20 @@ static void range_text(int lo, int hi, char text[32]) {
         snprintf(text, 32, lo == hi ? "%d" : "%d..%d", lo, hi);
 }
 
+/* What a table has to do with the line: whose row runs, or which could not be read or was passed over. Equal texts of
+ * lines that follow each other once. */
+static void say_table_use(const cadre_receipt *r, int count) {
+    char last[1200] = "";
+    for (int i = 0; i < count; i++) {
+        char text[sizeof last], line[16] = "";
+        if (!r[i].runs || !r[i].file) continue;
+        if (r[i].line) snprintf(line, sizeof line, ":%d", r[i].line);
+        snprintf(text, sizeof text, "%s%s: %s", file_short(r[i].file), line, r[i].why);
+        if (strcmp(text, last)) say("  %s", text);
+        memcpy(last, text, sizeof last);
+    }
+}
+
 /* Only what ran: the rest is in the JSON. */
 void open_say_receipts(const cadre_model *model) {
     cadre_receipt *r;
@@ -240,6 +254,7 @@ void open_say_receipts(const cadre_model *model) {
         table_cell(&t, "%s", r[i].shape);
     }
     table_print(&t, say_stream(), 2);
+    say_table_use(r, n);
     mem_free(r);
 }
 

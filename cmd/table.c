@@ -9,7 +9,7 @@ enum { LIMIT = 16 << 20 };
 
 cadre_err table_file_parse(const char *path, const char *text, size_t len, table_file *out, cadre_fail *why) {
     *out = (table_file){.path = path};
-    if (native_is_table(text, len)) return native_parse(path, text, len, NULL, NULL, &out->native, why);
+    if (native_is_table(text, len)) return native_parse_any(path, text, len, &out->native, why);
     if (recipe_is(path, text, len)) return recipe_parse(path, text, len, &out->recipe, why);
     return foreign_parse(path, text, len, NULL, NULL, &out->foreign, why);
 }
@@ -59,6 +59,13 @@ cadre_err table_put(const char *path, const char *text, size_t len, bool quiet, 
     if (path) return file_write(path, text, len, why);
     if (!quiet) fwrite(text, 1, len, stdout);
     return CADRE_OK;
+}
+
+void table_put_text(json_out *o, const char *path, const char *text, size_t len) {
+    if (path)
+        json_put_null(o, "text");
+    else
+        json_put_text_n(o, "text", text, len);
 }
 
 /* ---- show ---- */

@@ -39,6 +39,8 @@ cadre_err table_compare(const table_file *old, const table_file *fresh, table_ch
 
 /* Exactly `count` files were named; "FILE" or "OLD NEW" says which. */
 bool table_files(const opts_rest *files, int count, const char *what, cadre_fail *why);
-/* To the file, or to standard output if path is NULL (unless that carries JSON). */
+/* To the file, or to standard output if path is NULL (unless that carries JSON: then table_put_text takes it). */
 cadre_err table_put(const char *path, const char *text, size_t len, bool quiet, cadre_fail *why);
+/* "text" of the JSON: what was made if no file took it, else null. */
+void table_put_text(json_out *o, const char *path, const char *text, size_t len);
 #endif

@@ -57,6 +57,7 @@ static void put_table(json_out *js, const recipe_output *t, const char *path) {
     json_put_int(js, "bytes", (int64_t)t->len);
     json_put_text(js, "sha256", hex);
     json_put_text(js, "file", path);
+    table_put_text(js, path, t->text, t->len);
     json_close(js, '}');
 }
 
@@ -139,7 +140,10 @@ static int build(void) {
     status = EXIT_FINE;
     say_json_open(&js, "table build");
     cadre_err err = CADRE_RANGE;
-    if (table_files(&o.files, 1, "RECIPE", &why)) err = recipe_read(o.files.items[0], &r, &why);
+    if (o.check && o.out)
+        cadre_fail_set(&why, CADRE_RANGE, "--check and -o do not go together: --check writes nothing");
+    else if (table_files(&o.files, 1, "RECIPE", &why))
+        err = recipe_read(o.files.items[0], &r, &why);
     if (!err) err = o.check ? check(&o, r, &js, &status, &why) : write_tables(&o, r, &js, &why);
     recipe_free(r);
     json_close(&js, '}');
@@ -231,6 +235,7 @@ static cadre_err merge_files(const merge_opts *o, table_file *old, table_file *f
     if (!err) err = merge_text(old, fresh, &text, &len, why);
     if (!err && there) err = show_changes(old, text, len, old->native ? old->native->path : old->path, js, why);
     if (!err) err = table_put(o->out, text, len, o->common.json, why);
+    if (!err) table_put_text(js, o->out, text, len);
     mem_free(text);
     return err;
 }

@@ -44,7 +44,8 @@ static const opts_def import_defs[] = {
     O(0, "--hidden", OPTS_INT, "D", hidden, 1, 1 << 24, "model width, which the name does not tell"),
     O(0, "--topk", OPTS_INT, "K", topk, 1, 1 << 20, "experts per token, which the name does not tell"),
     O(0, "--not-gated", OPTS_FLAG, NULL, ungated, 0, 0, "experts have no gate (relu2)"),
-    O(0, "--act", OPTS_TEXT, "NAME", act, 0, 0, "activation (default silu)"),
+    O(0, "--act", OPTS_WORD, "silu|gelu|relu2|swigluoai|silu_no_mul|gelu_no_mul|relu2_no_mul", act, 0, 0,
+      "activation (default silu)"),
     O('o', "--out", OPTS_TEXT, "FILE", out, 0, 0, "the recipe (default: standard output)"),
     TABLE_EVERYWHERE(import_opts),
 };
@@ -121,6 +122,8 @@ static void put_recipe(json_out *o, const import_opts *opts, const foreign_table
 static cadre_err check_import(const import_opts *o, const foreign_table *t, cadre_fail *why) {
     if (!o->hidden || !o->topk)
         return cadre_fail_set(why, CADRE_RANGE, "table import needs --hidden and --topk: the file name does not tell");
+    if (o->topk > t->name.e)
+        return cadre_fail_set(why, CADRE_RANGE, "--topk is %d, expected at most the table's E=%d", o->topk, t->name.e);
     if (t->name.down)
         return cadre_fail_set(why, CADRE_UNSUPPORTED, "%.200s: recipes of down tables are not in this version",
                               t->path);
@@ -157,6 +160,7 @@ static int import(void) {
     say_json_open(&js, "table import");
     json_put_text(&js, "file", o.out);
     json_put_int(&js, "rows", f.foreign ? f.foreign->count : 0);
+    if (!err) table_put_text(&js, o.out, line, recipe_text.len + 1);
     json_close(&js, '}');
     mem_free(line);
     json_out_free(&recipe_text);
@@ -239,17 +243,15 @@ static cadre_err export_path(const export_opts *o, const char *triton, const cha
     char version[64], dir[4096];
     bool fits;
     if (!strcmp(o->to, "vllm")) {
-        fits = file_join(path, size, o->out, name);
+        fits = file_join(path, size, o->out, name) && file_join(dir, sizeof dir, o->out, "");
     } else {
         if (!version_folder(triton, version, sizeof version))
             return cadre_fail_set(why, CADRE_RANGE,
                                   "%s keeps tables by Triton version: --triton 3.4.0 says which%s%.40s", o->to,
                                   *triton ? ", not " : "", triton);
         fits = file_join(dir, sizeof dir, o->out, version) && file_join(path, size, dir, name);
-        cadre_err err = fits ? file_make_dir(dir, why) : CADRE_OK;
-        if (err) return err;
     }
-    return fits ? CADRE_OK : cadre_fail_set(why, CADRE_RANGE, "%.200s: path too long", o->out);
+    return fits ? file_make_dir_for_all(dir, why) : cadre_fail_set(why, CADRE_RANGE, "%.200s: path too long", o->out);
 }
 
 static cadre_err export_table(const export_opts *o, foreign_table *t, json_out *js, cadre_fail *why) {
@@ -266,6 +268,7 @@ static cadre_err export_table(const export_opts *o, foreign_table *t, json_out *
         json_put_text(js, "name", name);
         json_put_text(js, "file", o->out ? path : NULL);
         json_put_int(js, "rows", t->count);
+        table_put_text(js, o->out, text, len);
     }
     mem_free(text);
     return err;

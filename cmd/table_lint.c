@@ -43,15 +43,20 @@ static const char *const examples[] = {
     NULL,
 };
 
+static cadre_err no_policy(const char *name, cadre_fail *why) {
+    char all[300] = "";
+    for (const gemm_policy *p = gemm_policies; p->name; p++)
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", p == gemm_policies ? "" : ", ", p->name);
+    return cadre_fail_set(why, CADRE_RANGE, "--against is '%.60s', expected one of %s", name, all);
+}
+
 static cadre_err read_options(const lint_opts *o, lint_options *x, cadre_fail *why) {
     struct shape layer;
     *x = (lint_options){.system = -1, .max_m = o->max_m, .tp = o->tp, .smem = (size_t)o->smem};
     for (int i = 0; o->system && i < FOREIGN_SYSTEM_COUNT; i++)
         if (!strcmp(o->system, foreign_names[i])) x->system = i;
     x->pow2 = !strcmp(o->rounding, "pow2");
-    if (o->against && !(x->against = gemm_policy_find(o->against)))
-        return cadre_fail_set(why, CADRE_RANGE,
-                              "--against is '%.60s', no policy (cadre plan explain --help lists them)", o->against);
+    if (o->against && !(x->against = gemm_policy_find(o->against))) return no_policy(o->against, why);
     if (o->tp && !o->shape) return cadre_fail_set(why, CADRE_RANGE, "--tp needs --shape");
     cadre_err err = o->shape ? shape_read(o->shape, &layer, why) : CADRE_OK;
     if (!err && o->shape) x->e = layer.desc.e, x->f = layer.desc.f;

@@ -66,6 +66,8 @@ typedef void native_note(void *ctx, int line, const char *rule, const native_row
  * need only be numbers that the family's list allows: native_judge says what a row is worth here. */
 cadre_err native_parse(const char *path, const char *text, size_t len, native_note *note, void *ctx, native_table **out,
                        cadre_fail *why);
+/* As native_parse without `note`; the file may have any name. */
+cadre_err native_parse_any(const char *path, const char *text, size_t len, native_table **out, cadre_fail *why);
 cadre_err native_read(const char *path, native_note *note, void *ctx, native_table **out, cadre_fail *why);
 void native_free(native_table *table); /* NULL is fine */
 /* Is this text a native table (rather than JSON)? Looks at its first line only. */

@@ -16,6 +16,7 @@ typedef struct reader {
     int fault;     /* line of the first fault */
     native_table *table;
     size_t cap;
+    bool any_name; /* the file need not be called after its device */
 } reader;
 
 /* Tells a fault; false when reading must stop. */
@@ -411,7 +412,7 @@ static cadre_err parse(reader *r, const char *text, native_table **out) {
     }
     if (take_head(r)) take_body(r, text);
     if (!r->err) check_overlaps(r);
-    if (!r->err) check_name(r);
+    if (!r->err && !r->any_name) check_name(r);
     if (r->err)
         native_free(r->table);
     else
@@ -422,6 +423,11 @@ static cadre_err parse(reader *r, const char *text, native_table **out) {
 cadre_err native_parse(const char *path, const char *text, size_t len, native_note *note, void *ctx, native_table **out,
                        cadre_fail *why) {
     reader r = {.path = path, .p = text, .end = text + len, .note = note, .ctx = ctx, .why = why};
+    return parse(&r, text, out);
+}
+
+cadre_err native_parse_any(const char *path, const char *text, size_t len, native_table **out, cadre_fail *why) {
+    reader r = {.path = path, .p = text, .end = text + len, .any_name = true, .why = why};
     return parse(&r, text, out);
 }
 

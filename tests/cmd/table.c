@@ -199,6 +199,33 @@ static void convert(void **state) {
     command_refused(command("table export '%s' --to vllm", in(tma)), "USE_TMA");
 }
 
+/* Without -o the JSON carries what was made. */
+static void text_in_json(void **state) {
+    (void)state;
+    static const char *const lines[] = {"build " RECIPE, "import '%s' --hidden 2688 --topk 6 --not-gated",
+                                        "export '%s' --to sglang", "merge " RECIPE " '%s'"};
+    for (int i = 0; i < 4; i++) {
+        char line[600];
+        snprintf(line, sizeof line, lines[i], in(NAME));
+        ran plain = command("table %s", line), r = command("table %s --json", line);
+        assert_int_equal(plain.status, 0);
+        json_doc *doc = command_json(&r);
+        const json *root = json_root(doc), *made = i ? root : json_get(root, "tables")->child;
+        assert_string_equal(json_get(made, "text")->text, plain.out);
+        json_free(doc);
+        command_free(&plain);
+        command_free(&r);
+    }
+    ran r = command("table export '%s' --to vllm --json -o '%s/new/vllm'", in(NAME), scratch);
+    json_doc *doc = command_json(&r);
+    assert_int_equal(json_get(json_root(doc), "text")->kind, JSON_NULL);
+    json_free(doc);
+    command_free(&r);
+    shell("umask 022; cmp '%s' '%s/new/vllm/" NAME "' && test \"$(stat -c %%a '%s/new/vllm')\" = 755", in(NAME),
+          scratch, scratch);
+    command_refused(command("table export '%s' --to vllm -o '%s'", in(NAME), in("r.json")), "cannot make the folder");
+}
+
 /* Bad input: one line, exit status 2. */
 static void refused(void **state) {
     (void)state;
@@ -219,7 +246,12 @@ static void refused(void **state) {
     command_refused(command("table export '%s'", in(NAME)), "--to");
     command_refused(command("table merge '%s' '%s'", in(NAME), in("Cut.table")), "Cut.table:2");
     command_refused(command("plan explain --rule native --table '%s'", in("Cut.table")), "Cut.table:2");
-    command_refused(command("table build " RECIPE " -o '%s/no/such'", scratch), "cannot make");
+    command_refused(command("table build " RECIPE " -o '%s/no/such'", scratch), "no/such: cannot make");
+    command_refused(command("table build " RECIPE " --check '%s' -o foo", in(NAME)),
+                    "--check and -o do not go together");
+    command_refused(command("table import '%s' --hidden 1 --topk 600", in(NAME)), "at most the table's E=128");
+    command_refused(command("table import '%s' --hidden 1 --topk 6 --act foo", in(NAME)), "--act is 'foo', expected");
+    command_refused(command("table lint '%s' --against foo", in(NAME)), "expected one of vllm, ");
 }
 
 /* ---- installed ---- */
@@ -261,6 +293,32 @@ static void write_row(const char *dir, const char *kernel_name, const int shape[
 
 static void write_table(const char *dir, int beaten_chunk) {
     write_row(dir, "experts_f32_ref", (int[]){64, 32, 8, 2}, beaten_chunk);
+}
+
+/* A native table under any name: a copy, a backup. */
+static void any_name(void **state) {
+    (void)state;
+    char dir[300], line[900];
+    snprintf(dir, sizeof dir, "%s", in("any"));
+    shell("mkdir '%s'", dir);
+    write_table(dir, 4);
+    shell("mv '%s'/*.table '%s/old.bak' && cp '%s/old.bak' '%s/new.bak'", dir, dir, dir, dir);
+    snprintf(line, sizeof line, "'%s/old.bak' '%s/new.bak'", dir, dir);
+    ran r = command("table show '%s/old.bak'", dir);
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.out, "chunk=16"));
+    command_free(&r);
+    r = command("table diff %s", line);
+    assert_int_equal(r.status, 0);
+    command_free(&r);
+    r = command("table merge %s", line);
+    assert_int_equal(r.status, 0);
+    assert_int_equal(strncmp(r.out, "cadre table 1\n", 14), 0);
+    command_free(&r);
+    r = command("table lint '%s/old.bak'", dir);
+    assert_int_equal(r.status, 1);
+    assert_non_null(strstr(r.out, "dead-file"));
+    command_free(&r);
 }
 
 #define EXPLAIN "plan explain --shape E=8,d=64,f=32,k=2,dtype=f32 --m 1,5 --threads 1 --set isa=ref --json"
@@ -343,6 +401,26 @@ static void same_bits(void **state) {
     }
 }
 
+/* The text of --stats names the row of a table, and a table that could not be read. */
+static void stats(void **state) {
+    (void)state;
+    char set[500];
+    shell("mkdir -p '%s/two' '%s/bad' && printf 'cadre table 1\\ndevice' >'%s/bad/Bad.table'", scratch, scratch,
+          scratch);
+    write_row(in("two"), "experts_bf16_ref", (int[]){256, 64, 18, 4}, 4);
+    for (int i = 0; i < 2; i++) {
+        snprintf(set, sizeof set, "CADRE_SET=tables_dir='%s'", in(i ? "bad" : "two"));
+        ran r = command_after(set, "run -n 2 --threads 1 --set isa=ref --stats");
+        assert_int_equal(r.status, 0);
+        const char *want = i ? "/bad/Bad.table:2: a table could not be read: the policy runs" : ".table:5: ";
+        const char *found = strstr(r.out, want) ? r.out : r.err;
+        const char *after = strstr(found, "receipts\n");
+        if (!after || !(after = strstr(after, want))) fail_msg("no '%s' in '%s' or '%s'", want, r.out, r.err);
+        assert_null(strstr(after + 1, want)); /* told once */
+        command_free(&r);
+    }
+}
+
 static int make_scratch(void **state) {
     (void)state;
     return mkdtemp(scratch) ? 0 : -1;
@@ -357,8 +435,9 @@ static int remove_scratch(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(build),     cmocka_unit_test(build_two), cmocka_unit_test(merge),
-        cmocka_unit_test(show),      cmocka_unit_test(convert),   cmocka_unit_test(refused),
-        cmocka_unit_test(installed), cmocka_unit_test(same_bits),
+        cmocka_unit_test(show),      cmocka_unit_test(convert),   cmocka_unit_test(text_in_json),
+        cmocka_unit_test(refused),   cmocka_unit_test(any_name),  cmocka_unit_test(installed),
+        cmocka_unit_test(same_bits), cmocka_unit_test(stats),
     };
     return cmocka_run_group_tests(tests, make_scratch, remove_scratch);
 }
