@@ -357,6 +357,15 @@ static void say_ceilings(const doctor *d) {
         say_pair("compute", "%.0f GF/s fp32", d->ceiling.fma_gflops);
 }
 
+/* "1", or the word that is told for it. */
+static void switch_cell(table *t, int i, long value) {
+    const char *word = i < SWITCH_COUNT ? switch_word((switch_id)i, value) : NULL;
+    if (word)
+        table_cell(t, "%s", word);
+    else
+        table_cell(t, "%ld", value);
+}
+
 static void say_switches(void) {
     switch_def def;
     long value;
@@ -365,8 +374,8 @@ static void say_switches(void) {
     for (const char *h = "switch\0value\0default\0range\0what\0"; *h; h += strlen(h) + 1) table_cell(&t, "%s", h);
     for (int i = 0; plan_switch_at(i, &def, &value); i++) {
         table_cell(&t, "%s", def.name);
-        table_cell(&t, "%ld", value);
-        table_cell(&t, "%ld", def.def);
+        switch_cell(&t, i, value);
+        switch_cell(&t, i, def.def);
         table_cell(&t, "%ld..%ld", def.low, def.high);
         table_cell(&t, "%s", def.what);
     }

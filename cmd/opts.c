@@ -426,6 +426,20 @@ static const char *longer(const opts_command *const *commands, const char *text)
     return NULL;
 }
 
+/* "plan --help", "help plan": the help of all its second words. */
+static bool help_group(const opts_command *const *commands, int at, bool asked) {
+    size_t n = strlen(arg[at]);
+    const char *next = at + 1 < arg_count ? arg[at + 1] : "";
+    asked = asked ? !*next : !strcmp(next, "--help") || !strcmp(next, "-h");
+    if (!asked || !longer(commands, arg[at])) return false;
+    for (int shown = 0; *commands; commands++) {
+        if (strncmp((*commands)->name, arg[at], n) || (*commands)->name[n] != ' ') continue;
+        if (shown++) putchar('\n');
+        help(*commands);
+    }
+    return true;
+}
+
 static int unknown_command(const opts_command *const *commands, int at) {
     cadre_fail why = {0};
     const char *near = nearest(commands, arg[at]), *whole_name = longer(commands, arg[at]);
@@ -446,6 +460,7 @@ opts_ask opts_pick(const opts_command *const *commands, const opts_command **com
     if (at >= arg_count || !strcmp(arg[at], "--help") || !strcmp(arg[at], "-h")) return OPTS_ASK_OVERVIEW;
     if (!strcmp(arg[at], "--version")) return OPTS_ASK_VERSION;
     *command = find(commands, at, &words);
+    if (!*command && help_group(commands, at, asked)) return OPTS_ASK_DONE;
     if (!*command) *status = unknown_command(commands, at);
     if (*command && asked) help(*command);
     first = at + words;

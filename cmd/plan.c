@@ -263,10 +263,69 @@ static int explain(explained *x, cadre_fail *why) {
     return x->o->common.json ? report_json(x) : EXIT_FINE;
 }
 
+/* ---- options that one half takes and the other does not ---- */
+
+/* Appends the option if it was given. */
+static void name_given(char *text, size_t size, bool given, const char *name) {
+    size_t n = strlen(text);
+    if (given) snprintf(text + n, size - n, "%s%s", n ? ", " : "", name);
+}
+
+/* `given` is set: what asks for the half that does not know the options in `list`. */
+static cadre_err clash(const char *list, const char *given, const char *why_not, cadre_fail *why) {
+    return *list ? cadre_fail_set(why, CADRE_RANGE, "%s and %s do not go together: %s", list, given, why_not)
+                 : CADRE_OK;
+}
+
+static cadre_err check_foreign(const plan_opts *o, cadre_fail *why) {
+    char list[160] = "", whose[80];
+    bool cpu = o->platform && !strcmp(o->platform, "cpu"), native = o->rule && !strcmp(o->rule, "native");
+    name_given(list, sizeof list, cpu || native, native ? "--rule native" : "--platform cpu");
+    if (native && o->platform && !cpu)
+        snprintf(whose, sizeof whose, "--platform %s", o->platform);
+    else if (o->policy)
+        snprintf(whose, sizeof whose, "--policy %.60s", o->policy);
+    else if (o->rule)
+        snprintf(whose, sizeof whose, "--rule %s", o->rule);
+    else
+        snprintf(whose, sizeof whose, "--table");
+    cadre_err err =
+        clash(list, whose, "cpu and native are cadre's own plans (--rule native for a table of cadre's)", why);
+    if (err) return err;
+    name_given(list, sizeof list, !strcmp(o->op, "router"), "--op router");
+    if (o->platform) snprintf(whose, sizeof whose, "--platform %s", o->platform);
+    return clash(list, whose, "tables and defaults of other systems are for experts", why);
+}
+
+static cadre_err check_own(const plan_opts *o, cadre_fail *why) {
+    char list[160] = "";
+    name_given(list, sizeof list, o->tp, "--tp");
+    name_given(list, sizeof list, o->dtype, "--dtype");
+    name_given(list, sizeof list, o->block, "--block-shape");
+    name_given(list, sizeof list, o->device_name, "--device-name");
+    name_given(list, sizeof list, o->smem, "--device-smem");
+    name_given(list, sizeof list, o->triton, "--triton");
+    return clash(list,
+                 o->rule       ? "--rule native"
+                 : o->platform ? "--platform cpu"
+                               : "--platform cpu (the default)",
+                 "only plans of other systems take the former", why);
+}
+
+/* Also fills in the defaults of what was not given. */
+static cadre_err check_options(plan_opts *o, cadre_fail *why) {
+    cadre_err err = plan_is_foreign(o) ? check_foreign(o, why) : check_own(o, why);
+    if (!err && o->check && o->memory) err = clash("--memory", "plan check", "plan explain tells it for one M", why);
+    if (!o->platform) o->platform = "cpu";
+    if (!o->tp) o->tp = 1;
+    return err;
+}
+
 static int run_with(const opts_command *command, plan_opts *o) {
     cadre_fail why = {0};
     int status;
     if (!opts_read(command, o, &status)) return status;
+    if (check_options(o, &why)) return say_failed(&why);
     if (plan_is_foreign(o)) return plan_foreign(o, &why);
     explained *x = mem_new(sizeof *x);
     if (!x) return say_failed(&(cadre_fail){CADRE_NOMEM, "out of memory"});
@@ -278,12 +337,12 @@ static int run_with(const opts_command *command, plan_opts *o) {
 }
 
 static int run(void) {
-    plan_opts o = {.shape = "demo", .list = "1,2,4,8,16,32", .op = "experts", .platform = "cpu", .tp = 1};
+    plan_opts o = {.shape = "demo", .list = "1,2,4,8,16,32", .op = "experts"};
     return run_with(&plan_explain_command, &o);
 }
 
 static int run_check(void) {
-    plan_opts o = {.shape = "demo", .list = "1..4096", .op = "experts", .platform = "cpu", .tp = 1, .check = true};
+    plan_opts o = {.shape = "demo", .list = "1..4096", .op = "experts", .check = true};
     return run_with(&plan_check_command, &o);
 }
 

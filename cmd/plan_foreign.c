@@ -17,8 +17,8 @@ typedef struct foreign {
 } foreign;
 
 bool plan_is_foreign(const plan_opts *o) {
-    return strcmp(o->platform, "cpu") != 0 || (o->rule && strcmp(o->rule, "native") != 0) || o->policy ||
-           (o->table && !o->rule);
+    return (o->platform && strcmp(o->platform, "cpu") != 0) || (o->rule && strcmp(o->rule, "native") != 0) ||
+           o->policy || (o->table && !o->rule);
 }
 
 /* ---- setting up ---- */
@@ -140,7 +140,6 @@ static cadre_err set_up(foreign *x, cadre_fail *why) {
     if (err) return err;
     int platform = index_of(gemm_platform_names, GEMM_PLATFORM_COUNT, o->platform);
     int rule = o->rule ? index_of(foreign_names, FOREIGN_SYSTEM_COUNT, o->rule) : FOREIGN_VLLM;
-    if (rule < 0) return cadre_fail_set(why, CADRE_RANGE, "--rule native is for --platform cpu");
     s->platform = platform < 0 ? GEMM_CUDA : (gemm_platform)platform; /* cpu with a foreign table: as on CUDA */
     s->rule = (foreign_system)rule;
     err = read_key(x, why);

@@ -71,9 +71,14 @@ bool switch_text_parse(const char *assignment, cadre_err *err, cadre_fail *why) 
 
 const char *const switch_isas[SWITCH_ISAS] = {"ref", "avx2", "avx512", "avx512bf16"};
 
+static const char *const tables[] = {"off", "on", "force"};
+
+const char *switch_word(switch_id id, long value) {
+    return id == SWITCH_TABLES && value >= 0 && value < 3 ? tables[value] : NULL;
+}
+
 /* Values that have names too. */
 static bool named(int id, const char *text, long *value) {
-    static const char *const tables[] = {"off", "on", "force"};
     const char *const *names = id == SWITCH_ISA ? switch_isas : tables;
     int count = id == SWITCH_ISA ? SWITCH_ISAS : id == SWITCH_TABLES ? 3 : 0;
     for (int i = 0; i < count; i++)
@@ -117,6 +122,8 @@ cadre_err switch_parse(const switch_def *defs, int count, const char *assignment
                               d->high);
     long v;
     bool word = defs == switch_defs && named(i, equals + 1, &v);
+    if (!word && defs == switch_defs && i == SWITCH_TABLES && (!whole(equals + 1, &v) || v < d->low || v > d->high))
+        return cadre_fail_set(why, CADRE_RANGE, "switch tables is '%.100s', expected off, on or force", equals + 1);
     if (!word && (!whole(equals + 1, &v) || v < d->low || v > d->high))
         return cadre_fail_set(why, CADRE_RANGE, "switch %s is '%.100s', expected a whole number in %ld..%ld", d->name,
                               equals + 1, d->low, d->high);

@@ -83,4 +83,6 @@ extern const switch_def switch_defs[SWITCH_COUNT];
 cadre_err switch_parse(const switch_def *defs, int count, const char *assignment, int *index, long *value,
                        cadre_fail *why);
 void switch_set(switch_id id, long value);
+/* The word for a value that is told by one ("force"), else NULL. */
+const char *switch_word(switch_id id, long value);
 #endif

@@ -91,7 +91,11 @@ const char *cadre_switch(int i) {
     long value;
     for (int j = 0; plan_switch_at(j, &def, &value); j++) {
         if (value == def.def || i-- > 0) continue;
-        snprintf(text, sizeof text, "%s=%ld", def.name, value);
+        const char *word = j < SWITCH_COUNT ? switch_word((switch_id)j, value) : NULL;
+        if (word)
+            snprintf(text, sizeof text, "%s=%s", def.name, word);
+        else
+            snprintf(text, sizeof text, "%s=%ld", def.name, value);
         return text;
     }
     for (int j = 0; j < SWITCH_TEXT_COUNT; j++) {

@@ -101,6 +101,26 @@ static void foreign_table(void **state) {
     command_refused(command("plan explain --platform rocm --table '%s'", scratch), "--device-name is needed");
 }
 
+/* What one half of the command does not take is refused by name. */
+static void do_not_go_together(void **state) {
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"--platform cuda --op router", "--op router and --platform cuda"},
+        {"--rule sglang --op router", "--op router and --rule sglang"},
+        {"--platform cpu --tp 2", "--tp and --platform cpu do"},
+        {"--tp 1 --dtype bf16 --block-shape 1,1 --device-name D --device-smem 4096 --triton 3",
+         "--tp, --dtype, --block-shape, --device-name, --device-smem, --triton and --platform cpu (the default)"},
+        {"--platform cpu --rule vllm", "--platform cpu and --rule vllm"},
+        {"--platform cpu --policy vllm", "--platform cpu and --policy vllm"},
+        {"--platform cpu --table x", "--platform cpu and --table"},
+        {"--platform cuda --rule native", "--rule native and --platform cuda"},
+        {"--rule native --policy vllm", "--rule native and --policy vllm"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        command_refused(command("plan explain %s", pairs[i][0]), pairs[i][1]);
+    command_refused(command("plan check --memory"), "--memory and plan check do not go together");
+}
+
 /* T04: a down table that disagrees at some M is told with both files and the first range. */
 static void foreign_down(void **state) {
     (void)state;
@@ -262,9 +282,11 @@ static void eval_types(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plan_rows), cmocka_unit_test(foreign_table), cmocka_unit_test(foreign_down),
-        cmocka_unit_test(override),  cmocka_unit_test(router),        cmocka_unit_test(doctor),
-        cmocka_unit_test(proofs),    cmocka_unit_test(eval),          cmocka_unit_test(eval_types),
+        cmocka_unit_test(plan_rows),    cmocka_unit_test(foreign_table),
+        cmocka_unit_test(foreign_down), cmocka_unit_test(do_not_go_together),
+        cmocka_unit_test(override),     cmocka_unit_test(router),
+        cmocka_unit_test(doctor),       cmocka_unit_test(proofs),
+        cmocka_unit_test(eval),         cmocka_unit_test(eval_types),
     };
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
 }

@@ -47,10 +47,33 @@ static void each(void **state) {
     }
 }
 
+/* "table --help" says what all its second words say. */
+static void groups(void **state) {
+    (void)state;
+    for (const char *g = "table\0plan\0"; *g; g += strlen(g) + 1) {
+        ran a = command("%s --help", g), b = command("help %s", g);
+        assert_int_equal(a.status, 0);
+        assert_string_equal(a.out, b.out);
+        for (const char *w = *g == 't' ? "show\0build\0merge\0diff\0import\0export\0lint\0" : "explain\0check\0"; *w;
+             w += strlen(w) + 1) {
+            char head[40];
+            snprintf(head, sizeof head, "cadre %s %s: ", g, w);
+            assert_non_null(strstr(a.out, head));
+        }
+        command_free(&a);
+        command_free(&b);
+    }
+    command_refused(command("plan explai --help"), "plan needs a second word");
+    ran r = command("plan explain --m 1 --set tables=force --json");
+    assert_non_null(strstr(r.out, "\"tables=force\""));
+    command_free(&r);
+}
+
 static void unknown(void **state) {
     (void)state;
     command_refused(command("rn"), "no command 'rn'; did you mean run?");
     command_refused(command("frobnicate"), "no command 'frobnicate'");
+    command_refused(command("run --set tables=foo"), "switch tables is 'foo', expected off, on or force");
     command_refused(command("plan"), "plan needs a second word: cadre plan explain");
     command_refused(command("run --thread 3"), "run has no option '--thread'; did you mean --threads?");
     command_refused(command("run -z"), "run has no option '-z'");
@@ -167,10 +190,10 @@ static void closed_output(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(overview),      cmocka_unit_test(version), cmocka_unit_test(each),
-        cmocka_unit_test(unknown),       cmocka_unit_test(values),  cmocka_unit_test(later),
-        cmocka_unit_test(switches),      cmocka_unit_test(machine), cmocka_unit_test(folders),
-        cmocka_unit_test(closed_output),
+        cmocka_unit_test(overview), cmocka_unit_test(version),       cmocka_unit_test(each),
+        cmocka_unit_test(groups),   cmocka_unit_test(unknown),       cmocka_unit_test(values),
+        cmocka_unit_test(later),    cmocka_unit_test(switches),      cmocka_unit_test(machine),
+        cmocka_unit_test(folders),  cmocka_unit_test(closed_output),
     };
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
 }
