@@ -242,6 +242,7 @@ static cadre_err export_path(const export_opts *o, const char *triton, const cha
                              cadre_fail *why) {
     char version[64], dir[4096];
     bool fits;
+    if (!*o->out) return cadre_fail_set(why, CADRE_RANGE, "-o is '', expected a folder");
     if (!strcmp(o->to, "vllm")) {
         fits = file_join(path, size, o->out, name) && file_join(dir, sizeof dir, o->out, "");
     } else {

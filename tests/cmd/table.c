@@ -224,6 +224,7 @@ static void text_in_json(void **state) {
     shell("umask 022; cmp '%s' '%s/new/vllm/" NAME "' && test \"$(stat -c %%a '%s/new/vllm')\" = 755", in(NAME),
           scratch, scratch);
     command_refused(command("table export '%s' --to vllm -o '%s'", in(NAME), in("r.json")), "cannot make the folder");
+    command_refused(command("table export '%s' --to vllm -o ''", in(NAME)), "-o is ''");
 }
 
 /* Bad input: one line, exit status 2. */
