@@ -100,6 +100,7 @@ static cadre_err read_down(foreign *x, cadre_fail *why) {
     snprintf(path, sizeof path, "%.*s_down.json", (int)(n - tail), x->table->path);
     if (!file_exists(path)) return CADRE_OK;
     cadre_err err = foreign_read(path, NULL, NULL, &x->down, why);
+    if (!err) err = foreign_stop(x->setup.rule, x->down, why);
     if (!err) foreign_pair(x->setup.rule, x->table, x->down, INT_MAX, &x->pair);
     return err;
 }
@@ -117,6 +118,7 @@ static cadre_err read_table(foreign *x, cadre_fail *why) {
         if (place.other_version) say_note("the table is of another Triton version: %s", path);
     }
     cadre_err err = foreign_read(path, NULL, NULL, &x->table, why);
+    if (!err) err = foreign_stop(x->setup.rule, x->table, why);
     if (err) return err;
     const foreign_name *n = &x->table->name;
     int want = foreign_n(x->setup.rule, x->setup.key.dtype, x->setup.key.n, false);

@@ -44,8 +44,11 @@ typedef struct foreign_row {
 typedef struct foreign_table {
     foreign_name name; /* e is 0 if the file's name is no table's */
     char *path;
-    char sha256[65];   /* of the file's bytes */
-    char triton[32];   /* "triton_version", "" if absent */
+    char sha256[65];  /* of the file's bytes */
+    char triton[32];  /* "triton_version", "" if absent */
+    int triton_line;  /* of it, 0: absent */
+    const char *meta; /* the first key that starts with '_', NULL: none; borrowed from doc */
+    int meta_line;
     foreign_row *rows; /* in file order */
     int count;
     json_doc *doc; /* holds what rows borrow */
@@ -64,6 +67,9 @@ cadre_err foreign_parse(const char *path, const char *text, size_t len, foreign_
                         foreign_table **out, cadre_fail *why);
 cadre_err foreign_read(const char *path, foreign_note *note, void *ctx, foreign_table **out, cadre_fail *why);
 void foreign_free(foreign_table *table); /* NULL is fine */
+/* Would the system's loader stop at this table? All make every key an integer; vLLM's alone takes triton_version out
+ * before. Errors: FORMAT: file:line and the key it stops at. */
+cadre_err foreign_stop(foreign_system system, const foreign_table *table, cadre_fail *why);
 /* The JSON of a table, one row per line, as the torchada generator writes it (source: 1105 bytes for the S5000 table).
  * triton: NULL or "": none. text: mem_new memory. Errors: UNSUPPORTED for a row with an unknown field, which would be
  * lost; NOMEM. */

@@ -175,14 +175,17 @@ static cadre_err read_row(const reader *r, const json *row, foreign_row *out, bo
 /* triton_version is vLLM's; keys that start with '_' are nobody's yet, and stop every loader that makes each an
  * integer. */
 static cadre_err read_meta(const reader *r, const json *v, foreign_table *t) {
-    if (v->key[0] == '_')
+    if (v->key[0] == '_') {
+        if (!t->meta) t->meta = v->key, t->meta_line = v->line;
         return r->note ? tell(r, v, v, "metadata-key",
                               "is metadata, which the loaders of vLLM, SGLang and torchada "
                               "take for a number of tokens and stop at")
                        : CADRE_OK;
+    }
     if (v->kind != JSON_TEXT || strlen(v->text) != v->len || v->len >= sizeof t->triton)
         return bad_value(r, v, v, "a text of at most 31 bytes");
     memcpy(t->triton, v->text, v->len + 1);
+    t->triton_line = v->line;
     return CADRE_OK;
 }
 
@@ -266,6 +269,16 @@ void foreign_free(foreign_table *table) {
     mem_free(table->rows);
     mem_free(table->path);
     mem_free(table);
+}
+
+cadre_err foreign_stop(foreign_system system, const foreign_table *table, cadre_fail *why) {
+    bool triton = system != FOREIGN_VLLM && table->triton_line;
+    bool first = triton && (!table->meta || table->triton_line < table->meta_line);
+    if (!triton && !table->meta) return CADRE_OK;
+    return cadre_fail_set(why, CADRE_FORMAT,
+                          "%.300s:%d: %s stops at the key \"%.40s\": it takes each for a number of tokens", table->path,
+                          first ? table->triton_line : table->meta_line, foreign_names[system],
+                          first ? "triton_version" : table->meta);
 }
 
 /* ---- writing ---- */

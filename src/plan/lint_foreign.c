@@ -268,6 +268,14 @@ static void check_rows(lint_subject *s) {
     check_pair(s);
 }
 
+/* The reader tells of the other metadata, at which every loader stops. */
+static void check_metadata(lint_subject *s) {
+    if (s->system == FOREIGN_VLLM || !s->t->triton_line) return;
+    lint_add(s->l, "metadata-key", -1, s->path, s->t->triton_line, "triton_version",
+             "is metadata, which %s takes for a number of tokens and stops at; vLLM alone skips it",
+             foreign_names[s->system]);
+}
+
 /* What the reader tells; the name comes first. The rows of another loader's file are not judged. */
 static void hear(void *ctx, int line, const char *rule, const char *key, const char *text) {
     lint_subject *s = ctx;
@@ -307,6 +315,7 @@ void lint_foreign(lint *l, const char *path, const char *text, size_t len) {
         s->system = lint_system(s);
         s->platform = lint_platform(s->t->name.device);
         lint_names(s);
+        if (!s->foreign) check_metadata(s);
         if (!s->foreign) check_rows(s);
         foreign_free(s->t);
     }

@@ -121,6 +121,27 @@ static void do_not_go_together(void **state) {
     command_refused(command("plan check --memory"), "--memory and plan check do not go together");
 }
 
+/* vLLM skips the version; the others make every key an integer and stop, so there nothing runs. */
+static void foreign_metadata(void **state) {
+    (void)state;
+    static const char body[] = "{\n\"triton_version\": \"3.4.0\",\n" TILE(1, 4) "\n}\n";
+    char path[200];
+    assert_true(file_join(path, sizeof path, scratch, "E=8,N=32,device_name=NVIDIA_H200.json"));
+    assert_int_equal(file_write(path, body, sizeof body - 1, NULL), CADRE_OK);
+    static const char *const stop[] = {"sglang", "torchada"}, *const verbs[] = {"explain", "check"};
+    for (int i = 0; i < 4; i++) {
+        char text[80];
+        snprintf(text, sizeof text, ".json:2: %s stops at the key \"triton_version\"", stop[i / 2]);
+        command_refused(command("plan %s --shape E=8,d=128,f=32,k=2 --platform cuda --rule %s --table '%s'",
+                                verbs[i % 2], stop[i / 2], path),
+                        text);
+    }
+    ran r = command("plan explain --shape E=8,d=128,f=32,k=2 --platform cuda --rule vllm --table '%s' --m 1", path);
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.out, "line 3"));
+    command_free(&r);
+}
+
 /* T04: a down table that disagrees at some M is told with both files and the first range. */
 static void foreign_down(void **state) {
     (void)state;
@@ -282,11 +303,17 @@ static void eval_types(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plan_rows),    cmocka_unit_test(foreign_table),
-        cmocka_unit_test(foreign_down), cmocka_unit_test(do_not_go_together),
-        cmocka_unit_test(override),     cmocka_unit_test(router),
-        cmocka_unit_test(doctor),       cmocka_unit_test(proofs),
-        cmocka_unit_test(eval),         cmocka_unit_test(eval_types),
+        cmocka_unit_test(plan_rows),
+        cmocka_unit_test(foreign_table),
+        cmocka_unit_test(foreign_down),
+        cmocka_unit_test(do_not_go_together),
+        cmocka_unit_test(override),
+        cmocka_unit_test(router),
+        cmocka_unit_test(doctor),
+        cmocka_unit_test(proofs),
+        cmocka_unit_test(eval),
+        cmocka_unit_test(eval_types),
+        cmocka_unit_test(foreign_metadata),
     };
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
 }

@@ -116,6 +116,12 @@ static void round_trip(void **state) {
     foreign_free(table);
 }
 
+static void stops(const foreign_table *table, foreign_system system, const char *want) {
+    cadre_fail why = {0};
+    assert_int_equal(foreign_stop(system, table, &why), want ? CADRE_FORMAT : CADRE_OK);
+    if (want) assert_string_equal(why.text, want);
+}
+
 static void metadata_and_keys(void **state) {
     (void)state;
     foreign_table *table =
@@ -125,6 +131,14 @@ static void metadata_and_keys(void **state) {
     assert_int_equal(table->rows[0].line, 2);
     assert_int_equal(table->rows[1].m, 16);
     assert_int_equal(table->rows[1].line, 3);
+    stops(table, FOREIGN_VLLM, TABLE ":2: vllm stops at the key \"_meta\": it takes each for a number of tokens");
+    stops(table, FOREIGN_SGLANG,
+          TABLE ":1: sglang stops at the key \"triton_version\": it takes each for a number of tokens");
+    foreign_free(table);
+    table = parsed("{\"1\":" ROW "},\n\"triton_version\":\"\"}");
+    stops(table, FOREIGN_VLLM, NULL);
+    stops(table, FOREIGN_TORCHADA,
+          TABLE ":2: torchada stops at the key \"triton_version\": it takes each for a number of tokens");
     foreign_free(table);
 
     const char *all = "{\"triton_version\": \"3.6.0\",\n"

@@ -145,7 +145,18 @@ static void keys_and_fields(void **state) {
         has("bad-key", bad[i], 2, "");
     }
     check(H200, "{" ODD(1) ",\n\"_meta\": {}," ODD(512) "}");
-    assert_non_null(found("metadata-key", NULL));
+    has("metadata-key", "_meta", 2, "stop at");
+    lint_options sglang = {.system = FOREIGN_SGLANG};
+    const char *version = "{" ODD(1) ",\n\"triton_version\": \"3.6.0\",\n" ODD(512) "}";
+    check_with(&sglang, H200, version);
+    has("metadata-key", "triton_version", 2, "which sglang takes for a number of tokens");
+    assert_int_equal(lint_count(&one, "metadata-key", LINT_ERROR), 1);
+    check("configs/triton_3_6_0/" H200, version); /* told from the folder */
+    has("metadata-key", "triton_version", 2, "sglang");
+    check("configs/triton_3_6_0/" S5000, version);
+    has("metadata-key", "triton_version", 2, "torchada");
+    check("configs/triton_3_6_0/" H200, "{" ODD(1) ",\n" ODD(512) "}");
+    lacks("metadata-key");
     field("T06");
     check(H200, "{" ODD(1) ",\n\"512\": {\"BLOCK_SIZE_M\": 16, \"BLOCK_SIZE_N\": 32, \"BLOCK_SIZE_K\": 64}}");
     has("missing-field", "512", 2, "GROUP_SIZE_M");
