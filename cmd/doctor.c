@@ -250,7 +250,10 @@ static void put_proofs(json_out *o, const doctor *d) {
 static void put_cpus(json_out *o, const cpus *c) {
     json_put_int(o, "cpus_online", c->online);
     json_put_int(o, "cpus_allowed", c->count);
-    json_put_int(o, "cpus_quota", c->quota);
+    if (c->quota < c->count)
+        json_put_int(o, "cpus_quota", c->quota);
+    else
+        json_put_null(o, "cpus_quota");
     json_put_int(o, "cores", c->cores);
     json_open(o, "nodes", '[');
     for (int i = 0; i < c->nodes; i++) {

@@ -154,6 +154,8 @@ static void machine(void **state) {
     assert_int_equal(sum, allowed);
     assert_true(json_get(v, "threads")->integer <= json_get(v, "cores")->integer);
     assert_non_null(strstr(r.err, " by affinity, "));
+    bool none = strstr(r.err, ", no quota, ") != NULL; /* the text and the value agree */
+    assert_int_equal(json_get(v, "cpus_quota")->kind, none ? JSON_NULL : JSON_NUMBER);
     assert_non_null(strstr(r.err, "memory nodes   node "));
     assert_non_null(strstr(r.err, "kernels        "));
     json_free(doc);
