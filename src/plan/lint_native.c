@@ -3,7 +3,6 @@
 #include "plan/lint.h"
 #include "plan/table.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,10 +46,6 @@ static void check_row(const own *o, const native_row *row) {
     if (o->l->options.max_m && row->n_lo > o->l->options.max_m)
         lint_add(o->l, "unreachable-key", -1, o->path, row->line, key, "the row begins at n=%d; the largest is %d",
                  row->n_lo, o->l->options.max_m);
-    if (row->n_hi == INT_MAX)
-        lint_add(o->l, "nearest-range", -1, o->path, row->line, key, "takes n = %d and above", row->n_lo);
-    else
-        lint_add(o->l, "nearest-range", -1, o->path, row->line, key, "takes n = %d..%d", row->n_lo, row->n_hi);
 }
 
 void lint_native(lint *l, const char *path, const char *text, size_t len) {
