@@ -3,6 +3,7 @@
 #include "plan.h"
 #include "commands.h"
 #include "open.h"
+#include "plan/foreign.h"
 #include "plan/table.h"
 #include <string.h>
 
@@ -326,6 +327,10 @@ static int run_with(const opts_command *command, plan_opts *o) {
     int status;
     if (!opts_read(command, o, &status)) return status;
     if (check_options(o, &why)) return say_failed(&why);
+    if (o->triton && !foreign_is_version(o->triton)) {
+        cadre_fail_set(&why, CADRE_RANGE, "--triton is '%.40s', expected a version, 3.4.0", o->triton);
+        return say_failed(&why);
+    }
     if (plan_is_foreign(o)) return plan_foreign(o, &why);
     explained *x = mem_new(sizeof *x);
     if (!x) return say_failed(&(cadre_fail){CADRE_NOMEM, "out of memory"});

@@ -86,11 +86,27 @@ static cadre_err find_table(foreign *x, foreign_place *place, cadre_fail *why) {
     return foreign_find(x->setup.rule, x->o->table, x->o->triton, &name, place, why);
 }
 
-static void tell_miss(const foreign_place *place) {
+/* The last part of the first of `paths`, one per line. */
+static size_t last_part(const char *paths, const char **part) {
+    size_t n = strcspn(paths, "\n"), at = n;
+    while (at && paths[at - 1] != '/') at--;
+    *part = paths + at;
+    return n - at;
+}
+
+static void tell_miss(const foreign *x, const foreign_place *place) {
+    const char *system = foreign_names[x->setup.rule], *want, *have;
     say_note("no table; looked at:");
     for (const char *p = place->tried; *p; p += strcspn(p, "\n"), p += *p == '\n')
         say_note("  %.*s", (int)strcspn(p, "\n"), p);
-    if (*place->closest) say_note("the closest existing file is %s", place->closest);
+    if (place->no_versions)
+        say_note("%s has no folder triton_X_Y_Z, and %s looks only into those", x->o->table, system);
+    if (!*place->closest) return;
+    size_t n = last_part(place->tried, &want), m = last_part(place->closest, &have);
+    if (n == m && !memcmp(want, have, n))
+        say_note("a file of just this name is %s, where %s does not look", place->closest, system);
+    else
+        say_note("the closest existing file is %s", place->closest);
 }
 
 static cadre_err read_down(foreign *x, cadre_fail *why) {
@@ -113,7 +129,7 @@ static cadre_err read_table(foreign *x, cadre_fail *why) {
         cadre_err err = find_table(x, &place, why);
         if (err) return err;
         path = place.path;
-        if (!*path) tell_miss(&place);
+        if (!*path) tell_miss(x, &place);
         if (!*path) return CADRE_OK;
         if (place.other_version) say_note("the table is of another Triton version: %s", path);
     }
@@ -220,7 +236,7 @@ static void put_answer(json_out *o, const foreign *x, const answer *a) {
     else
         json_put_null(o, "without");
     json_put_text(o, "evidence", NULL); /* these formats have none */
-    json_put_int(o, "smem", (int64_t)a->need);
+    put_int_or_null(o, "smem", a->need, (int64_t)a->need);
     put_int_or_null(o, "smem_device", x->setup.smem, (int64_t)x->setup.smem);
     json_put_bool(o, "clamped", a->clamped);
     json_put_text(o, "why", why_of(x, a, text));
@@ -258,7 +274,7 @@ static void table_answer(table *t, const foreign *x, const answer *a) {
     else
         table_cell(t, "policy");
     table_cell(t, a->row ? "%d" : "-", a->distance);
-    table_cell(t, "%zu", a->need);
+    table_cell(t, a->need ? "%zu" : "-", a->need);
     if (a->row && a->has_default && gemm_equal(&a->config, &a->without))
         table_cell(t, "the same");
     else

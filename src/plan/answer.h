@@ -30,7 +30,7 @@ typedef struct answer {
     bool has_default;       /* the policy speaks of this call */
     gemm_config without;    /* the policy's, clamped too */
     const char *cell;       /* which cell of the policy's rule: static */
-    size_t need;            /* bytes of on-chip memory of `config` */
+    size_t need;            /* bytes of on-chip memory of `config`; 0: a tile size is not known */
 } answer;
 /* Errors: RANGE (m < 1; nothing fits into smem), UNSUPPORTED (no table, and the policy does not speak of the call). */
 cadre_err answer_at(const answer_setup *s, int m, answer *out, cadre_fail *why);

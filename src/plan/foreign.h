@@ -99,10 +99,14 @@ cadre_err foreign_pair(foreign_system rule, const foreign_table *base, const for
  * version first, then every other by number from new to old. */
 typedef struct foreign_place {
     char path[1024];    /* "" when there is none */
-    char tried[4096];   /* every path looked at, one per line */
-    char closest[1024]; /* on a miss: the existing file whose name says almost the same, "" if there is none */
+    char tried[16384];  /* every path looked at, one per line; folder/triton_* stands for folders that are not there */
+    char closest[1024]; /* on a miss: the existing file whose name says the same or almost, in the folder or a version's
+                           folder below it, also where the system does not look; "" if there is none */
+    bool no_versions;   /* the system looks into folders of versions, and there are none */
     bool other_version; /* found, but in the folder of another Triton version */
 } foreign_place;
+/* "3.4.0", "3.2.0+git1", "3.2.0rc1": a number first, then letters, numbers, '.', '+', '-'. */
+bool foreign_is_version(const char *triton);
 /* folder: vLLM's with the files, the others' "configs". triton: the running version, "3.2.0+git1" is fine; NULL or "":
  * not known. A miss is no error. Errors: RANGE for a name the system does not have, IO, NOMEM. */
 cadre_err foreign_find(foreign_system system, const char *folder, const char *triton, const foreign_name *name,

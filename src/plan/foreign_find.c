@@ -55,6 +55,11 @@ static bool exact_folder(foreign_system system, const char *triton, char *text, 
     return true;
 }
 
+bool foreign_is_version(const char *triton) {
+    static const char signs[] = "0123456789.+-abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    return *triton >= '0' && *triton <= '9' && !triton[strspn(triton, signs)];
+}
+
 /* ---- closest ---- */
 
 /* How little a name says what was wanted: the shape weighs most, then types, then the device. */
@@ -128,10 +133,10 @@ static cadre_err versions(const search *s, const char ***names, int *count, cadr
     return CADRE_OK;
 }
 
-static cadre_err search_versions(search *s, const char *triton, const foreign_name *want, cadre_fail *why) {
+static cadre_err search_versions(search *s, const char *triton, cadre_fail *why) {
     char exact[64] = "", folder[sizeof s->out->path];
     const char **names;
-    int count, best = INT_MAX;
+    int count;
     bool known = triton && exact_folder(s->system, triton, exact, sizeof exact);
     cadre_err err = versions(s, &names, &count, why);
     if (err) return err;
@@ -140,18 +145,30 @@ static cadre_err search_versions(search *s, const char *triton, const foreign_na
         if (!strcmp(names[i], exact) || !file_join(folder, sizeof folder, s->folder, names[i])) continue;
         found = s->out->other_version = try_folder(s, folder);
     }
-    for (int i = 0; i < count && !found; i++)
-        if (file_join(folder, sizeof folder, s->folder, names[i])) weigh(folder, want, &best, s->out);
+    s->out->no_versions = !count;
+    if (!count && !*s->out->tried && file_join(folder, sizeof folder, s->folder, "triton_*")) try_folder(s, folder);
     mem_free(names);
     return CADRE_OK;
+}
+
+/* Also where the system does not look: a file in the wrong place is the usual mistake. Its own places come first. */
+static void find_closest(const search *s, const foreign_name *want) {
+    char folder[sizeof s->out->path];
+    const char **names = NULL;
+    int count = 0, best = INT_MAX;
+    if (s->system == FOREIGN_VLLM) weigh(s->folder, want, &best, s->out);
+    if (versions(s, &names, &count, NULL)) return;
+    for (int i = 0; i < count; i++)
+        if (file_join(folder, sizeof folder, s->folder, names[i])) weigh(folder, want, &best, s->out);
+    mem_free(names);
+    if (s->system != FOREIGN_VLLM) weigh(s->folder, want, &best, s->out);
 }
 
 cadre_err foreign_find(foreign_system system, const char *folder, const char *triton, const foreign_name *name,
                        foreign_place *out, cadre_fail *why) {
     char wanted[512];
-    foreign_place place = {{0}, {0}, {0}, false};
+    foreign_place place = {{0}, {0}, {0}, false, false};
     search s = {system, folder, wanted, &place};
-    int best = INT_MAX;
     if (!foreign_name_print(system, name, wanted, sizeof wanted))
         return cadre_fail_set(why, CADRE_RANGE, "%s has no table of this kind for device '%.60s'",
                               foreign_names[system], name->device);
@@ -160,9 +177,10 @@ cadre_err foreign_find(foreign_system system, const char *folder, const char *tr
     if (!file_is_dir(folder)) return cadre_fail_set(why, CADRE_IO, "%.300s: expected a folder of tables", folder);
     cadre_err err = CADRE_OK;
     if (system != FOREIGN_VLLM)
-        err = search_versions(&s, triton, &want, why);
-    else if (!try_folder(&s, folder))
-        weigh(folder, &want, &best, &place);
+        err = search_versions(&s, triton, why);
+    else
+        try_folder(&s, folder);
+    if (!err && !*place.path) find_closest(&s, &want);
     if (!err) *out = place;
     return err;
 }

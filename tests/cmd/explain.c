@@ -173,6 +173,42 @@ static void foreign_down(void **state) {
     command_free(&r);
 }
 
+/* A miss names what was looked at, and a file of just that name in the wrong place. */
+static void foreign_miss(void **state) {
+    (void)state;
+    char path[200], text[300];
+    assert_true(file_join(path, sizeof path, scratch, "E=8,N=16,device_name=MTT_S5000.json"));
+    assert_int_equal(file_write(path, "{\n" TILE(1, 4) "\n}\n", sizeof "{\n" TILE(1, 4) "\n}\n" - 1, NULL), CADRE_OK);
+    static const char *const how[] = {"torchada", "sglang --triton 3.4.0"}, *const folder[] = {"*", "3_4_0"};
+    for (int i = 0; i < 2; i++) {
+        ran r = command("plan explain --shape E=8,d=128,f=16,k=2 --platform musa --device-name 'MTT S5000' --m 1 "
+                        "--table '%s' --rule %s",
+                        scratch, how[i]);
+        assert_int_equal(r.status, 0);
+        snprintf(text, sizeof text, "%s/triton_%s/E=8,N=16,device_name=MTT_S5000.json\n", scratch, folder[i]);
+        assert_non_null(strstr(r.err, text));
+        assert_non_null(strstr(r.err, "has no folder triton_X_Y_Z"));
+        snprintf(text, sizeof text, "a file of just this name is %s, where %.*s does not look", path,
+                 (int)strcspn(how[i], " "), how[i]);
+        assert_non_null(strstr(r.err, text));
+        command_free(&r);
+    }
+    command_refused(command("plan explain --platform cuda --rule sglang --triton abc"),
+                    "--triton is 'abc', expected a version");
+    command_refused(command("plan check --platform cuda --triton abc"), "--triton is 'abc', expected a version");
+}
+
+/* A default that knows BLOCK_SIZE_M alone does not say how much memory its tile needs. */
+static void unknown_tile(void **state) {
+    (void)state;
+    ran r = command("plan explain --platform corex --m 1 --json");
+    assert_int_equal(r.status, 0);
+    json_doc *doc = command_json(&r);
+    assert_int_equal(json_get(json_get(json_root(doc), "rows")->child, "smem")->kind, JSON_NULL);
+    json_free(doc);
+    command_free(&r);
+}
+
 /* ---- doctor ---- */
 
 static void doctor(void **state) {
@@ -314,6 +350,8 @@ int main(void) {
         cmocka_unit_test(eval),
         cmocka_unit_test(eval_types),
         cmocka_unit_test(foreign_metadata),
+        cmocka_unit_test(foreign_miss),
+        cmocka_unit_test(unknown_tile),
     };
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
 }

@@ -166,6 +166,39 @@ static void a_miss_tells(void **state) {
     field("T08");
 }
 
+/* A folder without versions: what was looked for, and the file of just this name where the system does not look. */
+static void no_versions(void **state) {
+    (void)state;
+    static const foreign_system both[] = {FOREIGN_SGLANG, FOREIGN_TORCHADA};
+    put("", NAME);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(find(both[i], NULL, &x), "");
+        assert_string_equal(tried(), "triton_*/" NAME);
+        assert_true(place.no_versions);
+        assert_string_equal(below(place.closest), NAME);
+        assert_string_equal(find(both[i], "3.4.0", &x), "");
+        assert_string_equal(tried(), "triton_3_4_0/" NAME);
+        assert_true(place.no_versions);
+        assert_string_equal(below(place.closest), NAME);
+    }
+    clear();
+    put("triton_3_4_0", NAME); /* and the other way about: vLLM does not look below its folder */
+    assert_string_equal(find(FOREIGN_VLLM, NULL, &x), "");
+    assert_string_equal(tried(), NAME);
+    assert_false(place.no_versions);
+    assert_string_equal(below(place.closest), "triton_3_4_0/" NAME);
+    clear();
+    field("T08");
+}
+
+static void version_texts(void **state) {
+    (void)state;
+    static const char *const good[] = {"3.4.0", "3", "3.2.0+git1", "3.2.0rc1", "3.2.0.post1"};
+    static const char *const bad[] = {"", "abc", "main", ".3", "v3.4.0", "3.4.0/..", "3 4", "3_4_0"};
+    for (int i = 0; i < 5; i++) assert_true(foreign_is_version(good[i]));
+    for (int i = 0; i < 8; i++) assert_false(foreign_is_version(bad[i]));
+}
+
 /* A folder in a file's place, a name that is not known, a name in another place: none is taken. */
 static void never_a_wrong_match(void **state) {
     (void)state;
@@ -174,7 +207,7 @@ static void never_a_wrong_match(void **state) {
     put("", NAME);                   /* vLLM's place, not SGLang's */
     put("triton_3_2_0", "H=3072," NAME);
     assert_string_equal(find(FOREIGN_SGLANG, "3.2.0", &x), "");
-    assert_string_equal(below(place.closest), "triton_3_2_0/H=3072," NAME);
+    assert_string_equal(below(place.closest), NAME); /* just this name, in another place: told */
     assert_string_equal(find(FOREIGN_VLLM, "3.2.0", &x), NAME);
     foreign_name down = x;
     down.down = true;
@@ -191,7 +224,8 @@ static void never_a_wrong_match(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_then_new_to_old), cmocka_unit_test(local_versions),      cmocka_unit_test(blanks),
-        cmocka_unit_test(a_miss_tells),          cmocka_unit_test(never_a_wrong_match),
+        cmocka_unit_test(a_miss_tells),          cmocka_unit_test(never_a_wrong_match), cmocka_unit_test(no_versions),
+        cmocka_unit_test(version_texts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
