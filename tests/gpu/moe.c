@@ -122,7 +122,7 @@ static bool rig_init(rig *g, const shape *s) {
 
 /* ---- runs ---- */
 
-enum { GIVEN = 1, X_BF16 = 2, OUT_BF16 = 4, GRAPH = 8 };
+enum { GIVEN = 1, X_BF16 = 2, OUT_BF16 = 4, GRAPH = 8, FORCED = 16 }; /* FORCED: the router runs and takes given ids */
 
 static cadre_err put_x(rig *g, int n, const float *x, int how) {
     size_t count = (size_t)n * (size_t)g->desc.d;
@@ -135,6 +135,9 @@ static cadre_err put_x(rig *g, int n, const float *x, int how) {
 }
 
 static cadre_err enqueue(rig *g, int n, int how) {
+    if (how & FORCED)
+        return moe_enqueue_forced(g->moe, g->space, stream, n, g->dx, how & X_BF16 ? CADRE_BF16 : CADRE_F32, g->dids,
+                                  g->dout, CADRE_F32, &why);
     return cadre_moe_enqueue(g->moe, g->space, stream, n, g->dx, how & X_BF16 ? CADRE_BF16 : CADRE_F32,
                              how & GIVEN ? g->dids : NULL, how & GIVEN ? g->droute : NULL, g->dout,
                              how & OUT_BF16 ? CADRE_BF16 : CADRE_F32, &why);
@@ -157,7 +160,7 @@ static cadre_err replay(rig *g, int n, int how) {
 static bool run(rig *g, int n, const float *x, float *out, int how) {
     size_t count = (size_t)n * (size_t)g->desc.d, pairs = (size_t)n * (size_t)g->desc.k;
     cadre_err err = put_x(g, n, x, how);
-    if (!err && how & GIVEN) err = dev_cuda_put(gpu, g->dids, g->ids, pairs * 4, &why);
+    if (!err && how & (GIVEN | FORCED)) err = dev_cuda_put(gpu, g->dids, g->ids, pairs * 4, &why);
     if (!err && how & GIVEN) err = dev_cuda_put(gpu, g->droute, g->route, pairs * 4, &why);
     if (!err) err = dev_cuda_fill_async(gpu, g->dout, 0xff, (size_t)MOST * (size_t)g->desc.d * 4, stream, &why);
     if (!err) err = dev_cuda_sync(gpu, stream, &why); /* copies above were not on the stream */
@@ -279,12 +282,12 @@ static void same_bits(rig *g, const char *what) {
 }
 
 static void other_ways(rig *g) {
-    static const int ways[] = {GIVEN, X_BF16, X_BF16 | GIVEN, GRAPH, GRAPH | GIVEN | X_BF16};
-    static const char *const names[] = {"given ids", "bf16 rows", "bf16 rows, given ids", "graph",
-                                        "graph, given, bf16"};
+    static const int ways[] = {GIVEN, X_BF16, X_BF16 | GIVEN, GRAPH, GRAPH | GIVEN | X_BF16, GRAPH | FORCED | X_BF16};
+    static const char *const names[] = {"given ids", "bf16 rows",          "bf16 rows, given ids",
+                                        "graph",     "graph, given, bf16", "graph, forced, bf16"};
     size_t d = (size_t)g->desc.d;
     if (cadre_moe_route(g->moe, g->space, MOST, g->x, g->ids, g->route, &why)) tap(false, "%s", why.text);
-    for (int w = 0; w < 5; w++) {
+    for (int w = 0; w < 6; w++) {
         size_t bad = 0;
         for (int i = 0; i < COUNTS; i++) {
             if (!run(g, counts[i], g->x, g->out, ways[w])) return;
