@@ -53,8 +53,8 @@ static void refusals(void **state) {
     (void)state;
     cadre_device *d = NULL;
     cadre_fail why;
-    assert_int_equal(cadre_device_open(&(cadre_device_options){"cuda:0", 0, false}, &d, &why), CADRE_UNSUPPORTED);
-    assert_string_equal(why.text, "device 'cuda:0' is not known, expected cpu");
+    assert_int_equal(cadre_device_open(&(cadre_device_options){"tpu:0", 0, false}, &d, &why), CADRE_UNSUPPORTED);
+    assert_string_equal(why.text, "device 'tpu:0' is not known, expected cpu, cuda, cuda:N or cuda:current");
     assert_int_equal(cadre_device_open(&(cadre_device_options){"cpu", -1, false}, &d, &why), CADRE_RANGE);
     for (int n = 0; n < 3; n++) {
         mem_fail_after(n);
