@@ -126,7 +126,8 @@ static bool split(span s, pair *pairs, int *count, const char **bad) {
         if (left && *v == '"') {
             stop = memchr(v + 1, '"', left - 1);
             *bad = "a quote is not closed";
-            if (!stop++) return false;
+            if (!stop) return false;
+            stop++;
         } else {
             stop = memchr(v, ' ', left);
             if (!stop) stop = v + left;
