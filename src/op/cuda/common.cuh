@@ -26,7 +26,6 @@ typedef u16 bf16; /* bits */
 
 #define DEVICE        static __device__ __forceinline__
 #define DEVICE_METHOD __device__ __forceinline__
-#define ceil_lanes(n) (((n) + 31) / 32)
 
 /* The input stored at place p of a row in lane order. */
 DEVICE int lane_order(int p) {
@@ -121,9 +120,6 @@ DEVICE u64 policy_evict_first(void) {
 DEVICE void fence_async(void) { /* ordinary writes before, copies by the copy engine after */
     asm volatile("fence.proxy.async;" ::: "memory");
 }
-DEVICE void fence_gpu(void) {
-    asm volatile("fence.acq_rel.gpu;" ::: "memory");
-}
 DEVICE int load_acquire(const int *p) {
     int v;
     asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
@@ -145,15 +141,9 @@ DEVICE void sync_warps(int id, int threads) {
 DEVICE void barriers_ready() { /* their initial state is seen by the copy engine and the other threads after a sync */
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-/* One thread's 16 bytes, asynchronous; commit closes a group of them, wait<N> waits for all but the last N groups. */
+/* One thread's 16 bytes, asynchronous. */
 DEVICE void copy16(u32 to, const void *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
-DEVICE void copies_commit() {
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-template <int N> DEVICE void copies_wait() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 DEVICE void copies_arrive(u32 barrier) { /* when this thread's copies so far are there */
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");

@@ -38,7 +38,7 @@
 #define PRODUCERS (COPIERS + 2) /* these, one that copies weights, one that tells what is done */
 #define THREADS   (32 * (PRODUCERS + WARPS))
 /* Bytes of a token's part of a stage. mma: neighbours fall into other banks. wgmma: 128, swizzled. */
-#define PITCH   (WGMMA ? 2 * KC : 2 * KC + (KC % 64 ? 0 : 64))
+#define PITCH   (WGMMA ? 2 * KC : 2 * KC + 64)
 #define CHUNK   (MOST_TILES * 4 * 512) /* of weights: 64 inputs */
 #define W_BYTES (KC / 64 * CHUNK)
 #define STAGE   (W_BYTES + TOKENS * PITCH)
@@ -50,7 +50,6 @@ struct __align__(16) work {
     int kind, task, expert;
     int first, count; /* pairs list[first .. first + count) of the expert */
     int tile, tiles;  /* row tiles */
-    int spare;
 };
 DEVICE int steps_of(const work &w) {
     return w.kind == UP ? UP_STEPS : DOWN_STEPS;
@@ -108,7 +107,6 @@ DEVICE work work_of(const shared &s, int item) {
     int all = s.counts[w.expert], each = task_size(all);
     w.first = (int)(s.task[w.task] & 0xffffu) * each;
     w.count = min(each, all - w.first);
-    w.spare = 0;
     return w;
 }
 

@@ -1,6 +1,6 @@
 /* wgmma.cuh: 64 rows x N tokens x 16 inputs by four warps, asynchronous: the packed tile of each warp from registers, the
  * tokens [N][64] bf16 in shared memory, rows of 128 bytes, swizzled. The sums of a warp lie as those of mma: for each 8
- * tokens four registers. Made by tools/wgmma_text.py; N is written out because an instruction's operands are.
+ * tokens four registers. N is written out because an instruction's operands are.
  */
 /* The descriptor of the tokens: start, rows of 128 bytes in groups of 8 (1024 bytes), 128-byte swizzle. On 1024 bytes. */
 DEVICE u64 wgmma_matrix(u32 address) {
