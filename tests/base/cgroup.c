@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "made_root.h"
+
 static void quotas(void **state) {
     (void)state;
     assert_int_equal(cgroup_cpus_of(8, "400000 100000\n"), 4);
@@ -71,19 +73,6 @@ static void paths(void **state) {
 }
 
 /* ---- a made tree ---- */
-
-static char root[] = "/tmp/cadre-test-XXXXXX";
-
-static int make_root(void **state) {
-    (void)state;
-    return mkdtemp(root) ? 0 : -1;
-}
-static int remove_root(void **state) {
-    char line[64];
-    (void)state;
-    snprintf(line, sizeof line, "rm -rf '%s'", root);
-    return system(line);
-}
 
 static void put(const char *path, const char *text) {
     char line[512], full[256];

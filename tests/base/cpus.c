@@ -10,18 +10,7 @@
 
 #include <cmocka.h>
 
-static char root[] = "/tmp/cadre-test-XXXXXX";
-
-static int make_root(void **state) {
-    (void)state;
-    return mkdtemp(root) ? 0 : -1;
-}
-static int remove_root(void **state) {
-    char line[64];
-    (void)state;
-    snprintf(line, sizeof line, "rm -rf '%s'", root);
-    return system(line);
-}
+#include "made_root.h"
 
 static void field(const char *id) {
     printf("field %s ok\n", id);
