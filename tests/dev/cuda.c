@@ -2,45 +2,17 @@
  * part is missing, that every call's error comes out as an error, and that a lost GPU stays lost and harms nobody. */
 #include "dev/cuda.h"
 #include "dev/driver.h"
-#include "fake/fake.h"
-#include "test.h"
-#include <dlfcn.h>
+#include "fake/stand_in.h"
 
-static fake_state *f;
-static void (*reset)(void);
-static cadre_fail why;
-static char library[600], dir[200];
+static char dir[200];
 
 /* ---- the stand-in ---- */
 
-static void use(const char *name, const char *path) {
-    char line[700];
-    snprintf(line, sizeof line, "%s=%s", name, path);
-    set_switch(line);
-}
-
 static int start(void **state) {
     (void)state;
-    char here[512];
-    must(file_program_dir(here, sizeof here, fail_out)); /* BUILD/tests/dev */
-    snprintf(library, sizeof library, "%s/../../fake/libfake.so", here);
-    void *handle = dlopen(library, RTLD_NOW);
-    if (!handle) fail_msg("%s", dlerror());
-    f = dlsym(handle, "fake");
-    void *p = dlsym(handle, "fake_reset");
-    memcpy(&reset, &p, sizeof p);
+    load();
     reset();
     must(file_temp_dir("/tmp", "cadre-cuda", dir, sizeof dir, fail_out));
-    return 0;
-}
-
-static int each(void **state) {
-    (void)state;
-    reset();
-    use("cuda", library);
-    use("nvrtc", library);
-    use("cache", "off");
-    why = (cadre_fail){0};
     return 0;
 }
 
@@ -48,13 +20,6 @@ static dev_cuda *opened(void) {
     dev_cuda *gpu = NULL;
     must(dev_cuda_open(0, &gpu, fail_out));
     return gpu;
-}
-
-static void trip(const char *call, int64_t after, int code, bool sticky) {
-    f->fail_call = call;
-    f->fail_after = after;
-    f->fail_code = code;
-    f->sticky = sticky;
 }
 
 #define fails(call, want, line)              \
@@ -501,11 +466,6 @@ static cadre_err walk(void) {
     dev_cuda_module_free(gpu, m);
     dev_cuda_close(gpu);
     return err;
-}
-
-static void nothing_left(const char *call) {
-    int left = f->contexts + f->allocations + f->streams + f->events + f->graphs + f->modules + f->programs;
-    if (left || f->used) fail_msg("after %s failed, %d things are left, %zu bytes", call, left, f->used);
 }
 
 /* Fails the n-th call, for every n: an error comes out that names the call, unless it is one whose failure harms nobody

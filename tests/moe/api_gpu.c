@@ -2,17 +2,11 @@
  * run queues and on which stream, that it allocates and waits for nothing, and that every error of the driver comes
  * out. Kernels do nothing here: what they compute is tests/gpu/moe. */
 #include "dev/cuda.h"
-#include "dev/fake/fake.h"
+#include "dev/fake/stand_in.h"
 #include "moe/api.h"
-#include "test.h"
-#include <dlfcn.h>
 
 enum { D = 64, F = 64, E = 8, K = 3, N = 9000, SHARED = 16, WIDE = 1025 };
 
-static fake_state *f;
-static void (*reset)(void);
-static cadre_fail why;
-static char library[600];
 static float w[WIDE * D]; /* every weight: what they hold matters to nobody here */
 static cadre_tensor list[WIDE];
 static cadre_device *device;
@@ -26,46 +20,11 @@ static void *const stream = &something;
 
 /* ---- the stand-in ---- */
 
-static void use(const char *name, const char *path) {
-    char line[700];
-    snprintf(line, sizeof line, "%s=%s", name, path);
-    set_switch(line);
-}
-
 static int start(void **state) {
     (void)state;
-    char here[512];
-    must(file_program_dir(here, sizeof here, fail_out)); /* BUILD/tests/moe */
-    snprintf(library, sizeof library, "%s/../../fake/libfake.so", here);
-    void *handle = dlopen(library, RTLD_NOW);
-    if (!handle) fail_msg("%s", dlerror());
-    f = dlsym(handle, "fake");
-    void *p = dlsym(handle, "fake_reset");
-    memcpy(&reset, &p, sizeof p);
+    load();
     for (int i = 0; i < WIDE; i++) list[i] = (cadre_tensor){w, CADRE_F32};
     return 0;
-}
-
-static int each(void **state) {
-    (void)state;
-    reset();
-    use("cuda", library);
-    use("nvrtc", library);
-    use("cache", "off");
-    why = (cadre_fail){0};
-    return 0;
-}
-
-static void trip(const char *call, int64_t after, int code, bool sticky) {
-    f->fail_call = call;
-    f->fail_after = after;
-    f->fail_code = code;
-    f->sticky = sticky;
-}
-
-static void nothing_left(const char *call) {
-    int left = f->contexts + f->allocations + f->streams + f->events + f->graphs + f->modules + f->programs;
-    if (left || f->used) fail_msg("after %s, %d things are left, %zu bytes", call, left, f->used);
 }
 
 /* ---- layers ---- */
