@@ -21,7 +21,7 @@ CU      := $(wildcard src/*/*.cu src/*/*/*.cu src/*/*/*.cuh) src/op/exp.h
 OBJ     := $(SRC:%.c=$(BUILD)/%.o) $(CU:%=$(BUILD)/%.o)
 CMD     := $(wildcard cmd/*.c)
 CMDOBJ  := $(CMD:%.c=$(BUILD)/%.o)
-TEST    := $(wildcard tests/base/*.c tests/op/*.c tests/dev/*.c tests/plan/*.c tests/moe/*.c tests/model/*.c tests/cmd/*.c)
+TEST    := $(wildcard tests/base/*.c tests/op/*.c tests/dev/*.c tests/plan/*.c tests/moe/*.c tests/model/*.c tests/lab/*.c tests/cmd/*.c)
 TESTBIN := $(TEST:tests/%.c=$(BUILD)/tests/%)
 FUZZ    := $(wildcard tests/fuzz/*.c)
 GPU     := $(wildcard tests/gpu/*.c)

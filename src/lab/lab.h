@@ -1,0 +1,325 @@
+/* lab.h: experiments whose verdicts hold. Arms are commands; runs are interleaved; gates come before any difference;
+ * statistics have names; every experiment is kept.
+ *
+ *   experiment.json -> lab_experiment -> lab_run -> samples.jsonl (append only) -> lab_samples -> lab_verdict -> report
+ *                                                                                            '-> lab_stack -'
+ * Nothing here knows what is measured: cadre, another engine and a shell script are all commands that print numbers.
+ * Prints nothing; starts processes through base/process only. */
+#ifndef CADRE_LAB_LAB_H
+#define CADRE_LAB_LAB_H
+#include "base/base.h"
+
+/* ---- samples (samples.c): what was measured, one JSON object a line ---- */
+
+typedef enum lab_active { LAB_ACTIVE_UNKNOWN = -1, LAB_ACTIVE_NO, LAB_ACTIVE_YES } lab_active;
+
+/* Numbers that were not told are NaN, texts NULL. Texts and manifest belong to the lab_samples they came from. */
+typedef struct lab_sample {
+    const char *run;      /* id of the run: one execution of one experiment */
+    const char *arm;      /* its name */
+    int visit;            /* of this arm, from 1: one fresh process */
+    int order;            /* of the visit among all visits of the run, from 1 */
+    int iteration;        /* within the visit, from 1; 0: not told */
+    bool warmup;          /* kept, and left out of every figure */
+    const char *metric;   /* "tpot_ms" */
+    const char *unit;     /* "ms" */
+    double value;         /* NaN: not measured (null); never 0 for that */
+    double tokens;        /* emitted by the requests of this sample, counted from ids or usage */
+    double failed;        /* requests that failed */
+    const char *family;   /* digest over the digests of all requests, in the order of their ids */
+    const json *requests; /* array of {id, sha256}; NULL: not told */
+    double accepted;      /* draft tokens accepted, the bonus token not counted */
+    double drafts;        /* drafts made (one a step) */
+    double draft_tokens;  /* tokens in them */
+    lab_active active;    /* was what the arm is about proven to be at work? */
+    const char *why;      /* the expectation that was not met */
+    const char *started;  /* of the visit, UTC */
+    double load, mhz, celsius;
+    const json *manifest; /* command, env, switches, tables with hashes, device, protocol; see run.c */
+} lab_sample;
+
+typedef struct lab_samples lab_samples;
+/* Reads a file of samples, in the order of the file. Lines of other kinds (a "kind" that is not "ab") are passed over;
+ * a torn last line (a killed writer) is passed over and counted. Errors: IO, FORMAT (file:line: what), NOMEM. */
+cadre_err lab_samples_read(const char *path, lab_samples **out, cadre_fail *why);
+cadre_err lab_samples_parse(const char *name, const char *text, size_t len, lab_samples **out, cadre_fail *why);
+void lab_samples_free(lab_samples *s);
+int lab_samples_count(const lab_samples *s);
+const lab_sample *lab_samples_at(const lab_samples *s, int i);
+bool lab_samples_torn(const lab_samples *s);
+/* One line with its end of line, for file_append. */
+void lab_sample_write(const lab_sample *s, json_out *o);
+
+/* ---- statistics (stat.c, permutation.c, power.c): each with its known-answer test ---- */
+
+double lab_mean(const double *v, int n);
+double lab_sd(const double *v, int n); /* n - 1 below; NaN under two */
+/* Root of the mean of the groups' variances, weighted by their degrees of freedom. */
+double lab_pooled_sd(const double *const *groups, const int *counts, int groups_count);
+/* Exact two-sided permutation p of the difference of means, all relabellings counted (Monte Carlo with the counted +1
+ * rule above LAB_EXACT_MOST relabellings, seeded). */
+enum { LAB_EXACT_MOST = 2000000 };
+double lab_permutation_p(const double *a, int na, const double *b, int nb, uint64_t seed, bool *exact);
+/* The smallest p that na against nb can give: 2 / choose(na + nb, na), at most 1. */
+double lab_permutation_floor(int na, int nb);
+/* Percentile bootstrap of mean(b) / mean(a), resampling within each arm. */
+void lab_bootstrap_ratio(const double *a, int na, const double *b, int nb, double level, int resamples, uint64_t seed,
+                         double interval[2]);
+/* Welch interval of the mean of log b less the mean of log a, as a ratio. All values > 0, else NaNs. */
+void lab_log_ratio(const double *a, int na, const double *b, int nb, double level, double interval[2]);
+/* Visits per arm that find a relative effect with the power wanted, when the sd between visits is `sd` (relative). */
+int lab_visits_needed(double effect, double sd, double level, double power);
+double lab_power(int visits, double effect, double sd, double level);
+
+/* ---- the verdict (verdict.c, gate.c) ---- */
+
+typedef enum lab_better { LAB_LOWER, LAB_HIGHER } lab_better;
+typedef enum lab_outcome { LAB_WIN, LAB_LOSS, LAB_WITHIN_NOISE, LAB_UNDERPOWERED, LAB_REFUSED } lab_outcome;
+const char *lab_outcome_name(lab_outcome o); /* "win", "loss", "within_noise", "underpowered", "refused" */
+
+typedef struct lab_question {
+    const char *metric; /* NULL: the only one in the samples */
+    lab_better better;  /* used when `better_told`; else from the unit: times lower, rates higher */
+    bool better_told;
+    const char *reference;   /* arm; NULL: the arm of order 1 */
+    double effect;           /* smallest that matters, relative: 0.01 */
+    double level, power;     /* 0.05, 0.8 */
+    double acceptance_bound; /* largest difference of acceptance length that counts as equal: 0.05 */
+    bool blocks_allowed;     /* arms that were not interleaved are refused unless this */
+    bool unproven_allowed;   /* arms that declare nothing about being active pass; one refuted never does */
+    bool per_token;          /* token counts may differ: values are per token by their meaning; labelled */
+    int resamples;           /* 10000 */
+    uint64_t seed;
+} lab_question;
+lab_question lab_question_default(void);
+
+typedef struct lab_arm_figures {
+    const char *name;
+    int n, visits, left_out, unmeasured; /* samples used; visits; warm-ups left out; null values */
+    const double *values;                /* [n], in order of time */
+    const int *visit_of;                 /* [n] */
+    const double *visit_means;           /* [visits] */
+    double mean, median, sd, low, high;  /* sd with n - 1 */
+    double within_sd;                    /* pooled over visits */
+    double failed, tokens;
+    double acceptance_length; /* 1 + accepted / drafts; NaN without drafts */
+    double accepted_per_draft, acceptance_rate;
+    double per_step;    /* mean x acceptance length, of a time per token; NaN else */
+    const char *family; /* NULL: not told, or several */
+    int families;
+    lab_active active;
+    const char *why;
+} lab_arm_figures;
+
+enum { LAB_GATES_MOST = 16 };
+typedef struct lab_gate {
+    const char *name; /* "family", "tokens", "acceptance", "activation", "protocol", "interleaved", "drift", "failed",
+                         "exclusive", "sampling" */
+    bool ok;          /* false: no difference is told */
+    bool told;        /* the samples speak of it */
+    char why[240];    /* what was found, also when it is fine */
+} lab_gate;
+
+/* One arm against the reference. Ratios are arm / reference. */
+typedef struct lab_contrast {
+    const lab_arm_figures *arm, *reference;
+    lab_outcome outcome;
+    char why[240];                   /* one sentence: why this outcome */
+    double delta;                    /* mean less mean, in the unit */
+    double ratio;                    /* of means, drift corrected where the verdict says so */
+    double interval[2];              /* of the ratio, at 1 - level: over visits, the one the outcome is made from */
+    const char *estimator;           /* its name: "Welch t on logs of visit means, 6 + 6 visits" */
+    double bootstrap[2];             /* of the ratio, over samples */
+    double log_ratio[2];             /* of the ratio, over samples */
+    double p, p_floor;               /* exact permutation over samples */
+    double p_visits, p_visits_floor; /* over visit means; NaN under two visits */
+    double p_adjusted;               /* Holm over the contrasts of the verdict */
+    double separation;   /* best of the worse arm to worst of the better; > 0: every sample of one beats the other */
+    const double *pairs; /* [pair_count] visit i of the arm / visit i of the reference - 1 */
+    int pair_count;
+    double per_step_ratio; /* NaN without acceptance */
+    double noise;          /* relative sd between visits of equal set-ups */
+    int visits_needed;     /* per arm for `effect` at this noise; 0: not known */
+} lab_contrast;
+
+typedef struct lab_verdict {
+    lab_outcome outcome; /* of the only contrast; with several: the worst kind among them (refused first) */
+    const char *run, *metric, *unit;
+    lab_better better;
+    lab_question question;
+    lab_arm_figures *arms; /* [arm_count], the reference first */
+    int arm_count;
+    lab_contrast *contrasts; /* [arm_count - 1] */
+    lab_gate gates[LAB_GATES_MOST];
+    int gate_count;
+    double drift, drift_sd; /* relative, of the reference from its first to its last visit; in sds of its noise */
+    bool drift_corrected;
+    const lab_samples *samples; /* borrowed */
+} lab_verdict;
+/* Errors: RANGE (no such metric, arm or run), FORMAT, NOMEM. Gates that fail are no error: outcome LAB_REFUSED. The
+ * samples must live as long. */
+cadre_err lab_verdict_new(const lab_samples *s, const lab_question *q, lab_verdict **out, cadre_fail *why);
+void lab_verdict_free(lab_verdict *v);
+
+/* ---- stacks (stack.c): 2^k designs ---- */
+
+enum { LAB_FACTORS_MOST = 6 };
+typedef struct lab_effect {
+    char name[160];                          /* "a", "a x b" */
+    unsigned mask;                           /* bit i: factor i */
+    double alone;                            /* relative change of this mask's arm against none */
+    double additive;                         /* what the sum of the single differences predicts for the arm's mean */
+    double multiplicative;                   /* what the product of the single ratios predicts */
+    double additive_gap, multiplicative_gap; /* measured / predicted - 1 */
+    double interval[2];                      /* of the multiplicative gap */
+    double additive_interval[2];
+} lab_effect;
+typedef struct lab_stack {
+    const char *factors[LAB_FACTORS_MOST];
+    int factor_count;
+    lab_effect *effects;                    /* [2^k - 1], by mask from 1 */
+    double leave_one_out[LAB_FACTORS_MOST]; /* all / all but this one - 1 */
+    double leave_interval[LAB_FACTORS_MOST][2];
+    lab_verdict *verdict; /* of all arms against none */
+} lab_stack;
+/* `factors` names the factors in the order of the bits; arm_masks[i] is the mask of arm_names[i]; all 2^k masks are
+ * there (or the singles, none and all: then only those effects are told). Errors: as lab_verdict_new. */
+cadre_err lab_stack_new(const lab_samples *s, const lab_question *q, const char *const *factors, int factor_count,
+                        const char *const *arm_names, const unsigned *arm_masks, int arm_count, lab_stack **out,
+                        cadre_fail *why);
+void lab_stack_free(lab_stack *s);
+
+/* ---- experiments (experiment.c): the file that describes the arms ---- */
+
+typedef enum lab_reader { LAB_READ_JSON, LAB_READ_PATTERN } lab_reader;
+/* Where a figure is found in what a command wrote: a path into JSON, or a pattern whose first group is the number. A
+ * path or pattern that matches several times gives several iterations. `program` rows (cadre, cadre bench moe, vllm
+ * bench serve, llama-bench) are tables of these, in experiment.c. */
+typedef struct lab_metric {
+    const char *name, *unit;
+    lab_reader reader;
+    const char *where; /* ".requests[].tpot_ms" or a pattern */
+    double scale;      /* 1 */
+} lab_metric;
+
+typedef struct lab_counter {
+    const char *name;
+    lab_reader reader;
+    const char *where;
+    double low, high;
+} lab_counter;
+
+typedef struct lab_arm {
+    const char *name;
+    const char *const *argv;  /* NULL ends */
+    const char *const *env;   /* "NAME=VALUE", NULL ends; the lab's own environment is passed on except CADRE_SET */
+    const char *const *set;   /* switches: --set arguments for cadre commands, recorded */
+    const char *const *files; /* tables and others whose content is part of the arm: hashed into the manifest */
+    const char *const *must, *const *must_not; /* patterns over stdout, stderr and receipts; NULL ends */
+    const lab_counter *counters;
+    int counter_count;
+    const char *const *factors; /* of a stack: those that are on */
+    const char *prediction;     /* written before the run; NULL: none */
+    double predicted;           /* relative change predicted; NaN */
+} lab_arm;
+
+typedef enum lab_order { LAB_INTERLEAVED, LAB_BALANCED, LAB_BLOCKS } lab_order;
+typedef struct lab_experiment {
+    const char *name, *asks; /* the question in words */
+    lab_question question;
+    const lab_arm *arms;
+    int arm_count;
+    const lab_metric *metrics;
+    int metric_count;
+    const char *const *factors; /* of a stack, NULL ends; NULL: none */
+    const char *requests;       /* JSON path to the digests of the outputs; NULL: the program's own */
+    lab_order order;
+    int visits, warmup, iterations; /* visits per arm; iterations: in each process, as the command yields them; warmup
+                                       of them are left out */
+    double timeout_s, pause_s;
+    bool exclusive;            /* take the machine's lock */
+    const char *protocol;      /* JSON of what must be equal over the arms: prompt, lengths, batch, sampling */
+    const char *path, *sha256; /* of the file */
+} lab_experiment;
+/* Errors: IO, FORMAT ("exp.json:7:20: ..."), RANGE, NOMEM. */
+cadre_err lab_experiment_read(const char *path, lab_experiment **out, cadre_fail *why);
+void lab_experiment_free(lab_experiment *e);
+/* Arm of each visit, [visits x arm_count], by the order; the reference's own last visit, for drift, comes on top. */
+int lab_experiment_order(const lab_experiment *e, int *arms, int cap);
+
+/* ---- runs (run.c): interleaved, each visit a fresh process ---- */
+
+typedef struct lab_run_watch {
+    void (*visit)(void *ctx, const lab_experiment *e, int order, int of, int arm, const char *state);
+    void *ctx;
+} lab_run_watch;
+typedef struct lab_run_setup {
+    const char *folder; /* holds samples.jsonl, the experiment's copy and every visit's stdout and stderr */
+    const char *lock;   /* the machine's lock file */
+    bool resume;        /* go on after the last whole visit; the experiment must be the same */
+    lab_run_watch watch;
+} lab_run_setup;
+typedef struct lab_run_result {
+    char run[40], samples[4096];
+    int visits, failed, unproven; /* visits made in all; of them ended badly; without proof of activation */
+} lab_run_result;
+/* Errors: IO (cannot start, cannot write), RANGE (the folder holds another experiment; no figure in the output), BUSY
+ * (another holds the lock). A visit that fails is a sample with `failed`, not an error. */
+cadre_err lab_run(const lab_experiment *e, const lab_run_setup *setup, lab_run_result *out, cadre_fail *why);
+
+/* ---- the ledger (ledger.c): every experiment, negatives too, one append-only file ---- */
+
+typedef struct lab_entry {
+    const char *id, *date, *name, *asks, *outcome, *text; /* text: what was found, one line */
+    const char *experiment_sha256, *samples, *samples_sha256, *supersedes;
+    double ratio, interval[2];
+} lab_entry;
+typedef struct lab_ledger lab_ledger;
+cadre_err lab_ledger_read(const char *path, lab_ledger **out, cadre_fail *why);
+void lab_ledger_free(lab_ledger *l);
+int lab_ledger_count(const lab_ledger *l);
+const lab_entry *lab_ledger_at(const lab_ledger *l, int i);
+const lab_entry *lab_ledger_superseder(const lab_ledger *l, int i); /* NULL: none */
+/* Errors: RANGE (supersedes an id that is not there), IO. */
+cadre_err lab_ledger_add(const char *path, const lab_entry *e, cadre_fail *why);
+
+/* ---- reports (report_*.c): from a verdict, and a stack if there is one; nothing is typed by hand ---- */
+
+typedef enum lab_format { LAB_TEXT, LAB_MARKDOWN, LAB_JSON, LAB_HTML } lab_format;
+typedef struct lab_profile_row {
+    const char *op, *kernel;
+    double launches, us, share, floor_us; /* per step */
+} lab_profile_row;
+typedef struct lab_report {
+    const char *title, *asks, *command; /* command: what recomputes this report */
+    const lab_verdict *verdict;
+    const lab_stack *stack;           /* NULL: none */
+    const lab_experiment *experiment; /* NULL: samples alone */
+    const lab_profile_row *profile;   /* of the reference and the arm, NULL: none */
+    int profile_count;
+} lab_report;
+/* The report as one text, for mem_free. */
+cadre_err lab_report_write(const lab_report *r, lab_format format, char **text, size_t *len, cadre_fail *why);
+/* The members of `ab verdict --json` into an open object. */
+void lab_verdict_json(const lab_verdict *v, json_out *o);
+void lab_stack_json(const lab_stack *s, json_out *o);
+
+/* ---- claims (claims*.c): figures of a text against each other and against samples ---- */
+
+typedef struct lab_claim {
+    int line;                  /* 1-based */
+    const char *text;          /* the words around the figure */
+    const char *rule;          /* "change", "ratio", "mean", "sd", "sum", "product", "count", "unit", ... */
+    double stated, recomputed; /* NaN: none */
+    bool ok;
+    const char *why; /* "8.08 / 2.11 = 3.829" */
+} lab_claim;
+typedef struct lab_claims lab_claims;
+/* Errors: FORMAT (not text), NOMEM. `samples` NULL: only what the text quotes. */
+cadre_err lab_claims_new(const char *text, size_t len, const lab_samples *samples, lab_claims **out, cadre_fail *why);
+void lab_claims_free(lab_claims *c);
+int lab_claims_count(const lab_claims *c);
+const lab_claim *lab_claims_at(const lab_claims *c, int i);
+/* Figures that nothing in the text determines. */
+int lab_claims_unchecked(const lab_claims *c);
+#endif
