@@ -15,18 +15,19 @@ typedef enum lab_active { LAB_ACTIVE_UNKNOWN = -1, LAB_ACTIVE_NO, LAB_ACTIVE_YES
 
 /* Numbers that were not told are NaN, texts NULL. Texts and manifest belong to the lab_samples they came from. */
 typedef struct lab_sample {
-    const char *run;      /* id of the run: one execution of one experiment */
-    const char *arm;      /* its name */
-    int visit;            /* of this arm, from 1: one fresh process */
-    int order;            /* of the visit among all visits of the run, from 1 */
-    int iteration;        /* within the visit, from 1; 0: not told */
-    bool warmup;          /* kept, and left out of every figure */
-    const char *metric;   /* "tpot_ms" */
-    const char *unit;     /* "ms" */
-    double value;         /* NaN: not measured (null); never 0 for that */
-    double tokens;        /* emitted by the requests of this sample, counted from ids or usage */
-    double failed;        /* requests that failed */
-    const char *family;   /* digest over the digests of all requests, in the order of their ids */
+    const char *run;    /* id of the run: one execution of one experiment */
+    const char *arm;    /* its name */
+    int visit;          /* of this arm, from 1: one fresh process. Not told: lines of one arm that follow each other are
+                           one visit */
+    int order;          /* of the visit among all visits of the run, from 1. Not told: as in the file */
+    int iteration;      /* within the visit, from 1; 0: not told */
+    bool warmup;        /* kept, and left out of every figure */
+    const char *metric; /* "tpot_ms" */
+    const char *unit;   /* "ms" */
+    double value;       /* NaN: not measured (null); never 0 for that */
+    double tokens;      /* emitted by the requests of this sample, counted from ids or usage */
+    double failed;      /* requests that failed */
+    const char *family; /* digest over the digests of all requests, in the order of their ids */
     const json *requests; /* array of {id, sha256}; NULL: not told */
     double accepted;      /* draft tokens accepted, the bonus token not counted */
     double drafts;        /* drafts made (one a step) */
@@ -35,7 +36,11 @@ typedef struct lab_sample {
     const char *why;      /* the expectation that was not met */
     const char *started;  /* of the visit, UTC */
     double load, mhz, celsius;
-    const json *manifest; /* command, env, switches, tables with hashes, device, protocol; see run.c */
+    /* command, env, switches, tables with hashes, device, protocol; see run.c. Gates read: protocol (any JSON, equal
+     * over the arms; of an object also temperature and seed, at its top or in `sampling`), device (a text, or an object
+     * with a name), exclusive (true: had; false: not had; missing: not asked) and others (a text, a count or an array:
+     * what else was at work). */
+    const json *manifest;
 } lab_sample;
 
 typedef struct lab_samples lab_samples;
@@ -43,9 +48,12 @@ typedef struct lab_samples lab_samples;
  * a torn last line (a killed writer) is passed over and counted. Errors: IO, FORMAT (file:line: what), NOMEM. */
 cadre_err lab_samples_read(const char *path, lab_samples **out, cadre_fail *why);
 cadre_err lab_samples_parse(const char *name, const char *text, size_t len, lab_samples **out, cadre_fail *why);
+/* From memory: copies the structs, borrows texts and trees. visit and order 0: as above. Errors: RANGE, NOMEM. */
+cadre_err lab_samples_new(const lab_sample *items, int count, lab_samples **out, cadre_fail *why);
 void lab_samples_free(lab_samples *s);
 int lab_samples_count(const lab_samples *s);
 const lab_sample *lab_samples_at(const lab_samples *s, int i);
+int lab_samples_line(const lab_samples *s, int i); /* of the file, from 1; 0: from memory */
 bool lab_samples_torn(const lab_samples *s);
 /* One line with its end of line, for file_append. */
 void lab_sample_write(const lab_sample *s, json_out *o);
@@ -56,8 +64,9 @@ double lab_mean(const double *v, int n);
 double lab_sd(const double *v, int n); /* n - 1 below; NaN under two */
 /* Root of the mean of the groups' variances, weighted by their degrees of freedom. */
 double lab_pooled_sd(const double *const *groups, const int *counts, int groups_count);
-/* Exact two-sided permutation p of the difference of means, all relabellings counted (Monte Carlo with the counted +1
- * rule above LAB_EXACT_MOST relabellings, seeded). */
+/* Exact two-sided permutation p of the difference of means, all relabellings counted. Above LAB_EXACT_MOST relabellings
+ * Monte Carlo, seeded: 100000 of them with the counted +1 rule, or fewer: as many as it takes to meet 400 that are as
+ * extreme, and p is 400 / drawn. */
 enum { LAB_EXACT_MOST = 2000000 };
 double lab_permutation_p(const double *a, int na, const double *b, int nb, uint64_t seed, bool *exact);
 /* The smallest p that na against nb can give: 2 / choose(na + nb, na), at most 1. */
@@ -67,8 +76,11 @@ void lab_bootstrap_ratio(const double *a, int na, const double *b, int nb, doubl
                          double interval[2]);
 /* Welch interval of the mean of log b less the mean of log a, as a ratio. All values > 0, else NaNs. */
 void lab_log_ratio(const double *a, int na, const double *b, int nb, double level, double interval[2]);
-/* Visits per arm that find a relative effect with the power wanted, when the sd between visits is `sd` (relative). */
+/* Visits per arm that tell a relative effect from none with the power wanted, when the sd between visits is `sd`
+ * (relative); at least 2. 0: not known (sd or effect is 0 or NaN), or more than LAB_VISITS_MOST. */
+enum { LAB_VISITS_MOST = 100000 };
 int lab_visits_needed(double effect, double sd, double level, double power);
+/* Of Welch's t on logs of visit means; NaN under two visits. */
 double lab_power(int visits, double effect, double sd, double level);
 
 /* ---- the verdict (verdict.c, gate.c) ---- */
@@ -78,12 +90,16 @@ typedef enum lab_outcome { LAB_WIN, LAB_LOSS, LAB_WITHIN_NOISE, LAB_UNDERPOWERED
 const char *lab_outcome_name(lab_outcome o); /* "win", "loss", "within_noise", "underpowered", "refused" */
 
 typedef struct lab_question {
+    const char *run;    /* NULL: the last one that has two arms; all samples if none has */
     const char *metric; /* NULL: the only one in the samples */
     lab_better better;  /* used when `better_told`; else from the unit: times lower, rates higher */
     bool better_told;
-    const char *reference;   /* arm; NULL: the arm of order 1 */
-    double effect;           /* smallest that matters, relative: 0.01 */
-    double level, power;     /* 0.05, 0.8 */
+    const char *reference; /* arm; NULL: the arm of order 1 */
+    double
+        effect; /* smallest that matters, relative: 0.01. One that is told from none, but estimated below this, is
+                   within_noise: so plan (lab_visits_needed) for what is hoped for, and state here what is worth it */
+    double noise_floor;  /* relative, of a run of equal arms (A/A) before: a smaller difference never wins; 0: none */
+    double level, power; /* 0.05, 0.8 */
     double acceptance_bound; /* largest difference of acceptance length that counts as equal: 0.05 */
     bool blocks_allowed;     /* arms that were not interleaved are refused unless this */
     bool unproven_allowed;   /* arms that declare nothing about being active pass; one refuted never does */
@@ -98,7 +114,8 @@ typedef struct lab_arm_figures {
     int n, visits, left_out, unmeasured; /* samples used; visits; warm-ups left out; null values */
     const double *values;                /* [n], in order of time */
     const int *visit_of;                 /* [n] */
-    const double *visit_means;           /* [visits] */
+    const double *visit_means;           /* [visits], in order of time */
+    const int *visit_orders;             /* [visits] lab_sample.order of each */
     double mean, median, sd, low, high;  /* sd with n - 1 */
     double within_sd;                    /* pooled over visits */
     double failed, tokens;
@@ -111,12 +128,14 @@ typedef struct lab_arm_figures {
     const char *why;
 } lab_arm_figures;
 
-enum { LAB_GATES_MOST = 16 };
+enum { LAB_GATES_MOST = 16, LAB_ARMS_MOST = 64 };
 typedef struct lab_gate {
     const char *name; /* "family", "tokens", "acceptance", "activation", "protocol", "interleaved", "drift", "failed",
-                         "exclusive", "sampling" */
-    bool ok;          /* false: no difference is told */
+                         "exclusive", "sampling"; and "derived", which is always ok: other metrics that are this one in
+                         other words, so that they are no further evidence */
+    bool ok;          /* false: no difference is told of the arms below */
     bool told;        /* the samples speak of it */
+    uint64_t arms;    /* bit i: arms[i] fails it; bit 0 (the reference) refuses every contrast */
     char why[240];    /* what was found, also when it is fine */
 } lab_gate;
 
@@ -127,24 +146,28 @@ typedef struct lab_contrast {
     char why[240];                   /* one sentence: why this outcome */
     double delta;                    /* mean less mean, in the unit */
     double ratio;                    /* of means, drift corrected where the verdict says so */
+    double p_interval;               /* two-sided, of the interval's t */
     double interval[2];              /* of the ratio, at 1 - level: over visits, the one the outcome is made from */
     const char *estimator;           /* its name: "Welch t on logs of visit means, 6 + 6 visits" */
     double bootstrap[2];             /* of the ratio, over samples */
     double log_ratio[2];             /* of the ratio, over samples */
     double p, p_floor;               /* exact permutation over samples */
     double p_visits, p_visits_floor; /* over visit means; NaN under two visits */
-    double p_adjusted;               /* Holm over the contrasts of the verdict */
+    double p_adjusted;               /* Holm over the contrasts of the verdict, of the larger of p and p_interval */
     double separation;   /* best of the worse arm to worst of the better; > 0: every sample of one beats the other */
     const double *pairs; /* [pair_count] visit i of the arm / visit i of the reference - 1 */
     int pair_count;
     double per_step_ratio; /* NaN without acceptance */
-    double noise;          /* relative sd between visits of equal set-ups */
-    int visits_needed;     /* per arm for `effect` at this noise; 0: not known */
+    double noise;          /* relative sd between visits of equal set-ups, pooled over the arms */
+    double noise_floor; /* relative: what two equal set-ups would show in this many visits (1 - level of the time), or
+                           what equal arms of this run or the question did show, if more. Less never wins */
+    int visits_needed;  /* per arm, to tell `effect` from none at this noise; 0: not known */
 } lab_contrast;
 
 typedef struct lab_verdict {
-    lab_outcome outcome; /* of the only contrast; with several: the worst kind among them (refused first) */
-    const char *run, *metric, *unit;
+    lab_outcome outcome;             /* of the only contrast; with several: the worst kind among them (refused first) */
+    const char *run, *metric, *unit; /* run: NULL for all samples */
+    int runs;                        /* in the samples */
     lab_better better;
     lab_question question;
     lab_arm_figures *arms; /* [arm_count], the reference first */
@@ -152,12 +175,14 @@ typedef struct lab_verdict {
     lab_contrast *contrasts; /* [arm_count - 1] */
     lab_gate gates[LAB_GATES_MOST];
     int gate_count;
-    double drift, drift_sd; /* relative, of the reference from its first to its last visit; in sds of its noise */
-    bool drift_corrected;
+    double drift, drift_sd; /* relative, of the reference from its first to its last visit; in sds of its noise, as a
+                               normal deviate (few visits count less). NaN: not known */
+    bool drift_corrected;   /* a straight line over the order of visits was taken out of the logs of visit means */
+    double drift_slope;     /* its slope, per visit; 0 if not corrected */
     const lab_samples *samples; /* borrowed */
 } lab_verdict;
-/* Errors: RANGE (no such metric, arm or run), FORMAT, NOMEM. Gates that fail are no error: outcome LAB_REFUSED. The
- * samples must live as long. */
+/* Errors: RANGE (no such metric, arm or run; nothing says what is better; more than LAB_ARMS_MOST arms), FORMAT (the
+ * same sample twice), NOMEM. Gates that fail are no error: outcome LAB_REFUSED. The samples must live as long. */
 cadre_err lab_verdict_new(const lab_samples *s, const lab_question *q, lab_verdict **out, cadre_fail *why);
 void lab_verdict_free(lab_verdict *v);
 
@@ -181,8 +206,9 @@ typedef struct lab_stack {
     double leave_one_out[LAB_FACTORS_MOST]; /* all / all but this one - 1 */
     double leave_interval[LAB_FACTORS_MOST][2];
     lab_verdict *verdict; /* of all arms against none */
-} lab_stack;
-/* `factors` names the factors in the order of the bits; arm_masks[i] is the mask of arm_names[i]; all 2^k masks are
+} lab_stack;              /* texts are copied; the samples must live as long */
+/* Effects whose arms are not there are NaN. Intervals: delta method and Welch's degrees of freedom over visits.
+ * `factors` names the factors in the order of the bits; arm_masks[i] is the mask of arm_names[i]; all 2^k masks are
  * there (or the singles, none and all: then only those effects are told). Errors: as lab_verdict_new. */
 cadre_err lab_stack_new(const lab_samples *s, const lab_question *q, const char *const *factors, int factor_count,
                         const char *const *arm_names, const unsigned *arm_masks, int arm_count, lab_stack **out,
