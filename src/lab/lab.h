@@ -36,10 +36,11 @@ typedef struct lab_sample {
     const char *why;      /* the expectation that was not met */
     const char *started;  /* of the visit, UTC */
     double load, mhz, celsius;
-    /* command, env, switches, tables with hashes, device, protocol; see run.c. Gates read: protocol (any JSON, equal
-     * over the arms; of an object also temperature and seed, at its top or in `sampling`), device (a text, or an object
-     * with a name), exclusive (true: had; false: not had; missing: not asked) and others (a text, a count or an array:
-     * what else was at work). */
+    /* What ran (docs/lab.md): experiment_sha256, aa, role ("reference", "arm"; "anchor": the reference again at the
+     * end), command, env, switches, program and files with hashes, sampling as the program told it, numerics, machine,
+     * visit {seconds, status, error, ...}. Gates read: protocol (any JSON, equal over the arms; of an object also
+     * temperature and seed, at its top or in `sampling`), device (a text, or an object with a name), exclusive (true:
+     * had; false: not had; missing: not asked) and others (a text, a count or an array: what else was at work). */
     const json *manifest;
 } lab_sample;
 
@@ -215,16 +216,18 @@ cadre_err lab_stack_new(const lab_samples *s, const lab_question *q, const char 
                         cadre_fail *why);
 void lab_stack_free(lab_stack *s);
 
-/* ---- experiments (experiment.c): the file that describes the arms ---- */
+/* ---- experiments (experiment*.c, program.c): the file that describes the arms; docs/lab.md tells its keys ---- */
 
-typedef enum lab_reader { LAB_READ_JSON, LAB_READ_PATTERN } lab_reader;
-/* Where a figure is found in what a command wrote: a path into JSON, or a pattern whose first group is the number. A
- * path or pattern that matches several times gives several iterations. `program` rows (cadre, cadre bench moe, vllm
- * bench serve, llama-bench) are tables of these, in experiment.c. */
+typedef enum lab_reader { LAB_READ_JSON, LAB_READ_PATTERN, LAB_READ_WALL } lab_reader; /* WALL: seconds of the visit */
+/* Where a figure is found in what a command wrote: a path into JSON (find.h), or a pattern whose first group is the
+ * number. A path or pattern that matches several times gives several iterations. The rows of `programs` (cadre run,
+ * cadre bench, cadre bench moe, vllm bench serve, llama-bench) are tables of these, in program.c. */
 typedef struct lab_metric {
     const char *name, *unit;
     lab_reader reader;
     const char *where; /* ".requests[].tpot_ms" or a pattern */
+    const char *label; /* member of the nearest object around the figure whose value is added to the name, so that
+                          figures of several set-ups in one output stay apart: "us@8"; NULL: none */
     double scale;      /* 1 */
 } lab_metric;
 
@@ -237,60 +240,89 @@ typedef struct lab_counter {
 
 typedef struct lab_arm {
     const char *name;
-    const char *const *argv;  /* NULL ends */
+    const char *const *argv;  /* NULL ends; as in the file: {dir}, {visit}, {order} stand for what differs by visit */
     const char *const *env;   /* "NAME=VALUE", NULL ends; the lab's own environment is passed on except CADRE_SET */
-    const char *const *set;   /* switches: --set arguments for cadre commands, recorded */
+    const char *const *set;   /* switches "name=value": --set arguments for cadre commands, recorded */
     const char *const *files; /* tables and others whose content is part of the arm: hashed into the manifest */
-    const char *const *must, *const *must_not; /* patterns over stdout, stderr and receipts; NULL ends */
+    const char *const *must, *const *must_not; /* patterns over stdout, stderr, the files that the visit left and
+                                                  receipts; NULL ends */
     const lab_counter *counters;
     int counter_count;
-    const char *const *factors; /* of a stack: those that are on */
+    const char *const *factors; /* of a stack: those that are on; NULL ends */
     const char *prediction;     /* written before the run; NULL: none */
     double predicted;           /* relative change predicted; NaN */
 } lab_arm;
+
+/* Where the outputs of the requests are found, for their digests: one of `sha256`, `ids` (token ids, hashed as
+ * little-endian int32), `text` (paths) or `pattern` (its first group, else all of it, is hashed as text). */
+typedef struct lab_outputs {
+    const char *sha256, *ids, *text, *pattern; /* at most one is not NULL; none: not told */
+    const char *id;                            /* member beside it that names the request; NULL: by position */
+} lab_outputs;
 
 typedef enum lab_order { LAB_INTERLEAVED, LAB_BALANCED, LAB_BLOCKS } lab_order;
 typedef struct lab_experiment {
     const char *name, *asks; /* the question in words */
     lab_question question;
-    const lab_arm *arms;
-    int arm_count;
-    const lab_metric *metrics;
+    const lab_arm *arms; /* the reference is arm `reference` */
+    int arm_count, reference;
+    const lab_metric *metrics; /* the file's own, else the program's */
     int metric_count;
     const char *const *factors; /* of a stack, NULL ends; NULL: none */
-    const char *requests;       /* JSON path to the digests of the outputs; NULL: the program's own */
+    const char *program;        /* whose table of readers is used; NULL: none */
+    const char *output;         /* file in the visit's folder that holds the figures; NULL: stdout, then stderr */
+    lab_outputs outputs;
+    bool aa; /* the arms are equal on purpose: the noise is what is asked for */
     lab_order order;
-    int visits, warmup, iterations; /* visits per arm; iterations: in each process, as the command yields them; warmup
-                                       of them are left out */
+    int visits, warmup;   /* per arm: that count, and before them those that are kept and left out */
+    int iterations, skip; /* figures that a visit must give (0: any number); the first of them that are left out */
     double timeout_s, pause_s;
     bool exclusive;            /* take the machine's lock */
-    const char *protocol;      /* JSON of what must be equal over the arms: prompt, lengths, batch, sampling */
+    const json *protocol;      /* what must be equal over the arms: prompt, lengths, batch, sampling; NULL: not told */
     const char *path, *sha256; /* of the file */
+    const char *folder;        /* that holds it: commands start there, and relative files are found there */
 } lab_experiment;
 /* Errors: IO, FORMAT ("exp.json:7:20: ..."), RANGE, NOMEM. */
 cadre_err lab_experiment_read(const char *path, lab_experiment **out, cadre_fail *why);
 void lab_experiment_free(lab_experiment *e);
-/* Arm of each visit, [visits x arm_count], by the order; the reference's own last visit, for drift, comes on top. */
+/* Arm of each visit, by the order: (warmup + visits) x arm_count of them, and the reference's own last visit, for
+ * drift, on top. The number of all; at most `cap` are written. */
 int lab_experiment_order(const lab_experiment *e, int *arms, int cap);
+/* The names of the programs that have a table of readers, and of the metrics of each; NULL past the end. */
+const char *lab_program_name(int program);
+const lab_metric *lab_program_metric(int program, int i);
 
-/* ---- runs (run.c): interleaved, each visit a fresh process ---- */
+/* What an arm is, as one object: program and files with hashes, command, env, switches, protocol, machine. `cadre` is
+ * the file that a command's first word "cadre" means. Errors: IO (a file or program that is not there), NOMEM. */
+cadre_err lab_manifest(const lab_experiment *e, int arm, const char *cadre, json_doc **out, cadre_fail *why);
+/* Tells each member in which two manifests differ, by path; NULL: not there. Returns how many. */
+int lab_manifest_diff(const json *a, const json *b,
+                      void (*tell)(void *ctx, const char *path, const json *, const json *), void *ctx);
+
+/* ---- runs (run*.c): interleaved, each visit a fresh process ---- */
 
 typedef struct lab_run_watch {
-    void (*visit)(void *ctx, const lab_experiment *e, int order, int of, int arm, const char *state);
+    /* state "start", or when it is over "ok", "failed", "not active"; value: mean of the metric asked for, NaN */
+    void (*visit)(void *ctx, const lab_experiment *e, int order, int of, int arm, const char *state, double value);
     void *ctx;
 } lab_run_watch;
 typedef struct lab_run_setup {
     const char *folder; /* holds samples.jsonl, the experiment's copy and every visit's stdout and stderr */
     const char *lock;   /* the machine's lock file */
+    const char *cadre;  /* the file that "cadre" means in commands */
+    bool wait;          /* until the lock is free, instead of BUSY */
     bool resume;        /* go on after the last whole visit; the experiment must be the same */
+    const volatile sig_atomic_t *stop; /* turns to something: end the visit in flight and return; NULL: none */
     lab_run_watch watch;
 } lab_run_setup;
 typedef struct lab_run_result {
     char run[40], samples[4096];
     int visits, failed, unproven; /* visits made in all; of them ended badly; without proof of activation */
+    bool stopped;
 } lab_run_result;
-/* Errors: IO (cannot start, cannot write), RANGE (the folder holds another experiment; no figure in the output), BUSY
- * (another holds the lock). A visit that fails is a sample with `failed`, not an error. */
+/* Errors: IO (cannot start, cannot write), RANGE (the folder holds another experiment, or samples and no `resume`; a
+ * metric that the first visit of an arm does not show), BUSY (another holds the lock). A visit that fails is a sample
+ * with `failed`, not an error. */
 cadre_err lab_run(const lab_experiment *e, const lab_run_setup *setup, lab_run_result *out, cadre_fail *why);
 
 /* ---- the ledger (ledger.c): every experiment, negatives too, one append-only file ---- */
@@ -306,8 +338,12 @@ void lab_ledger_free(lab_ledger *l);
 int lab_ledger_count(const lab_ledger *l);
 const lab_entry *lab_ledger_at(const lab_ledger *l, int i);
 const lab_entry *lab_ledger_superseder(const lab_ledger *l, int i); /* NULL: none */
-/* Errors: RANGE (supersedes an id that is not there), IO. */
-cadre_err lab_ledger_add(const char *path, const lab_entry *e, cadre_fail *why);
+/* Whether the file of samples is still what was measured: LAB_KEPT, ... of an entry without samples: LAB_KEPT. */
+typedef enum lab_kept { LAB_KEPT, LAB_CHANGED, LAB_GONE } lab_kept;
+lab_kept lab_ledger_check(const lab_entry *e);
+/* Adds one line. `id` NULL: it is made from the rest; `date` NULL: now; `samples_sha256` NULL: of the file. `id` is
+ * told in `made` (may be NULL). Errors: RANGE (supersedes an id that is not there), IO. */
+cadre_err lab_ledger_add(const char *path, const lab_entry *e, char made[16], cadre_fail *why);
 
 /* ---- reports (report_*.c): from a verdict, and a stack if there is one; nothing is typed by hand ---- */
 
