@@ -19,6 +19,8 @@ only '\b(exit|abort|_exit)\(' 'cmd/*' src/base/err.c
 only '\b(printf|puts|putchar|fputs|fwrite|fprintf)\(' 'cmd/*' src/base/err.c
 only '\b(clock_gettime|gettimeofday|time)\(' src/base/clock.c
 only '\bpthread_create\(' src/base/pool.c
+only '\b(v?fork|exec[lv][a-z]*|wait(pid|id|4)?|kill|posix_spawnp?|system|popen)\(' src/base/process.c
+only '\benviron\b' src/base/process.c
 only '\b(malloc|calloc|realloc|aligned_alloc|posix_memalign)\(' src/base/mem.c
 only '\b(expf?|logf?|sinf?|cosf?|powf?|rsqrtf?|tanhf?)\(' src/base/math.c
 only '\bdl(open|sym|error|info)\(' src/dev/library.c

@@ -15,6 +15,7 @@
 #include "math.h"
 #include "mem.h"
 #include "pool.h"
+#include "process.h"
 #include "rand.h"
 #include "sha.h"
 #include "stat.h"

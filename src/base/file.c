@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -199,7 +200,7 @@ cadre_err file_write(const char *path, const void *data, size_t len, cadre_fail 
     return err;
 }
 
-cadre_err file_append(const char *path, const void *data, size_t len, cadre_fail *why) {
+static cadre_err append(const char *path, const void *data, size_t len, bool sync, cadre_fail *why) {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (fd < 0) return failed(why, path, "open");
     cadre_err err = CADRE_OK;
@@ -210,8 +211,67 @@ cadre_err file_append(const char *path, const void *data, size_t len, cadre_fail
         err = failed(why, path, "append to");
     else if ((size_t)n != len)
         err = cadre_fail_set(why, CADRE_IO, "%.300s: only %zd of %zu bytes could be appended", path, n, len);
+    else if (sync && fsync(fd))
+        err = failed(why, path, "append to");
     if (close(fd) && !err) err = failed(why, path, "append to");
     return err;
+}
+
+cadre_err file_append(const char *path, const void *data, size_t len, cadre_fail *why) {
+    return append(path, data, len, false, why);
+}
+
+cadre_err file_append_synced(const char *path, const void *data, size_t len, cadre_fail *why) {
+    return append(path, data, len, true, why);
+}
+
+cadre_err file_cut(const char *path, size_t size, cadre_fail *why) {
+    return truncate(path, (off_t)size) ? failed(why, path, "cut") : CADRE_OK;
+}
+
+/* ---- for others ---- */
+
+cadre_err file_open_stream(const char *path, bool writing, int *fd, cadre_fail *why) {
+    int f = open(path, O_CLOEXEC | (writing ? O_WRONLY | O_CREAT | O_TRUNC : O_RDONLY), 0666);
+    if (f < 0) return failed(why, path, writing ? "make" : "open");
+    *fd = f;
+    return CADRE_OK;
+}
+
+void file_close(int fd) {
+    close(fd);
+}
+
+/* In a folder that all may write to, the kernel may refuse O_CREAT on a file of somebody else; reading is enough for a
+ * lock. */
+static int open_lock(const char *path) {
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES) fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0 || errno != ENOENT) return fd;
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd >= 0) (void)!fchmod(fd, 0666); /* whatever the umask */
+    return fd;
+}
+
+static cadre_err held(int fd, const char *path, cadre_fail *why) {
+    char who[200];
+    ssize_t n = pread(fd, who, sizeof who - 1, 0);
+    who[n > 0 ? n : 0] = 0;
+    who[strcspn(who, "\n")] = 0;
+    return cadre_fail_set(why, CADRE_BUSY, "%.300s: taken by %s", path, *who ? who : "another process");
+}
+
+cadre_err file_lock(const char *path, const char *who, bool wait, int *fd, cadre_fail *why) {
+    int f = open_lock(path);
+    if (f < 0) return failed(why, path, "open");
+    if (flock(f, LOCK_EX | (wait ? 0 : LOCK_NB))) {
+        cadre_err err = errno == EWOULDBLOCK ? held(f, path, why) : failed(why, path, "lock");
+        close(f);
+        return err;
+    }
+    if (!ftruncate(f, 0)) (void)!pwrite(f, who, strlen(who), 0);
+    *fd = f;
+    return CADRE_OK;
 }
 
 /* ---- folders ---- */
@@ -336,13 +396,19 @@ bool file_join(char *out, size_t size, const char *dir, const char *name) {
     return n >= 0 && (size_t)n < size;
 }
 
+cadre_err file_program(char *out, size_t size, cadre_fail *why) {
+    ssize_t n = readlink("/proc/self/exe", out, size - 1);
+    if (n < 0) return failed(why, "/proc/self/exe", "read");
+    out[n] = 0;
+    if (!strchr(out, '/')) return cadre_fail_set(why, CADRE_IO, "/proc/self/exe: expected a path, found '%.100s'", out);
+    return (size_t)n == size - 1 ? cadre_fail_set(why, CADRE_IO, "%.300s...: path too long", out) : CADRE_OK;
+}
+
 cadre_err file_program_dir(char *out, size_t size, cadre_fail *why) {
     char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n < 0) return failed(why, "/proc/self/exe", "read");
-    path[n] = 0;
+    cadre_err err = file_program(path, sizeof path, why);
+    if (err) return err;
     char *slash = strrchr(path, '/');
-    if (!slash) return cadre_fail_set(why, CADRE_IO, "/proc/self/exe: expected a path, found '%.100s'", path);
     slash[slash == path] = 0;
     if (strlen(path) >= size) return cadre_fail_set(why, CADRE_IO, "%.300s: path too long", path);
     memcpy(out, path, strlen(path) + 1);

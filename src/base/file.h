@@ -26,6 +26,18 @@ cadre_err file_read_stdin(size_t limit, char **text, size_t *len, cadre_fail *wh
 cadre_err file_write(const char *path, const void *data, size_t len, cadre_fail *why);
 /* Appends a whole record in one write; makes the file. */
 cadre_err file_append(const char *path, const void *data, size_t len, cadre_fail *why);
+/* The same, and on the disk when it returns. */
+cadre_err file_append_synced(const char *path, const void *data, size_t len, cadre_fail *why);
+/* Cuts the file down to its first `size` bytes. */
+cadre_err file_cut(const char *path, size_t size, cadre_fail *why);
+/* For the standard streams of another process: opened for reading, or made anew for writing; closed on exec, for
+ * file_close. */
+cadre_err file_open_stream(const char *path, bool writing, int *fd, cadre_fail *why);
+void file_close(int fd);
+/* Takes the file, which is made for everybody, for this process alone; it is free again after file_close, or when the
+ * process ends in any way. `who` is left in it as one line for others to read. BUSY: another has it, and what that one
+ * left is told; with `wait` that is waited for (IO if a signal comes meanwhile). */
+cadre_err file_lock(const char *path, const char *who, bool wait, int *fd, cadre_fail *why);
 /* A new folder parent/prefix-XXXXXX that only this user can enter; its path into out. */
 cadre_err file_temp_dir(const char *parent, const char *prefix, char *out, size_t size, cadre_fail *why);
 /* Makes the folder, for this user alone, and those above it that are missing. One that is there is fine. */
@@ -48,6 +60,8 @@ cadre_err file_canonical(const char *path, char *out, size_t size, cadre_fail *w
 /* For people: the rest of a text that begins with a path below the current folder, from there on; any other text as it
  * is. Points into text. */
 const char *file_short(const char *text);
+/* The running executable. */
+cadre_err file_program(char *out, size_t size, cadre_fail *why);
 /* The folder that holds the running executable, for finding what was installed beside it. */
 cadre_err file_program_dir(char *out, size_t size, cadre_fail *why);
 #endif

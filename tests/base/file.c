@@ -347,12 +347,42 @@ static int remove_dir(void **state) {
     return rmdir(dir); /* fails if a test left a file */
 }
 
+/* A lock is another process's to see; it is free when its owner closes it or dies. */
+static void locks(void **state) {
+    (void)state;
+    int a = -1, b = -1;
+    const char *path = in("lock");
+    assert_int_equal(file_lock(path, "the first\n", false, &a, &why), CADRE_OK);
+    assert_int_equal(file_lock(path, "the second\n", false, &b, &why), CADRE_BUSY);
+    char want[300];
+    snprintf(want, sizeof want, "%s: taken by the first", path);
+    assert_string_equal(why.text, want);
+    file_close(a);
+    assert_int_equal(file_lock(path, "the second\n", false, &b, &why), CADRE_OK);
+    is(path, "the second\n", 11);
+    file_close(b);
+    remove(path);
+    assert_int_equal(file_lock(in("no/lock"), "", false, &b, &why), CADRE_IO);
+}
+
+static void cutting(void **state) {
+    (void)state;
+    const char *path = in("cut");
+    assert_int_equal(file_append_synced(path, "one\n", 4, &why), CADRE_OK);
+    assert_int_equal(file_append_synced(path, "two", 3, &why), CADRE_OK);
+    is(path, "one\ntwo", 7);
+    assert_int_equal(file_cut(path, 4, &why), CADRE_OK);
+    is(path, "one\n", 4);
+    remove(path);
+    assert_int_equal(file_cut(in("none"), 4, &why), CADRE_IO);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writing), cmocka_unit_test(appending), cmocka_unit_test(reading),
-        cmocka_unit_test(pipes),   cmocka_unit_test(maps),      cmocka_unit_test(standard_input),
-        cmocka_unit_test(names),   cmocka_unit_test(folders),   cmocka_unit_test(short_names),
-        cmocka_unit_test(lists),
+        cmocka_unit_test(locks),     cmocka_unit_test(cutting),        cmocka_unit_test(writing),
+        cmocka_unit_test(appending), cmocka_unit_test(reading),        cmocka_unit_test(pipes),
+        cmocka_unit_test(maps),      cmocka_unit_test(standard_input), cmocka_unit_test(names),
+        cmocka_unit_test(folders),   cmocka_unit_test(short_names),    cmocka_unit_test(lists),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
