@@ -18,6 +18,8 @@ SRC     := $(filter-out %_avx2.c %_avx512.c %_avx512bf16.c,$(SRC))
 endif
 # Device text is embedded as it is, and compiled at run time; op/exp.h is text for both.
 CU      := $(wildcard src/*/*.cu src/*/*/*.cu src/*/*/*.cuh) src/op/exp.h
+# So are the style and the script of a report's page.
+CU      += src/lab/report.css src/lab/report.js
 OBJ     := $(SRC:%.c=$(BUILD)/%.o) $(CU:%=$(BUILD)/%.o)
 CMD     := $(wildcard cmd/*.c)
 CMDOBJ  := $(CMD:%.c=$(BUILD)/%.o)
@@ -49,6 +51,10 @@ $(BUILD)/%.cu.o: %.cu
 $(BUILD)/%.cuh.o: %.cuh
 	$(embed)
 $(BUILD)/%.h.o: %.h
+	$(embed)
+$(BUILD)/%.css.o: %.css
+	$(embed)
+$(BUILD)/%.js.o: %.js
 	$(embed)
 define embed
 @mkdir -p $(@D)

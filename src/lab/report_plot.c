@@ -1,0 +1,124 @@
+/* report_plot.c: scales, and plots made of rows. */
+#include "report_plot.h"
+#include <math.h>
+
+rep_scale rep_scale_none(void) {
+    return (rep_scale){.low = NAN, .high = NAN};
+}
+
+void rep_scale_add(rep_scale *s, double v) {
+    if (!isfinite(v)) return;
+    if (!(s->low <= v)) s->low = v;
+    if (!(s->high >= v)) s->high = v;
+}
+
+/* The smallest of 1, 2, 5 times a power of ten that is not below v > 0. */
+static double nice(double v, int *decimals) {
+    static const double steps[] = {1, 2, 5};
+    double power = 1;
+    for (; power > v && power > 1e-12; power /= 10) continue;
+    for (; power * 10 <= v && power < 1e15; power *= 10) continue;
+    *decimals = 0;
+    for (double p = power; p < 0.99; p *= 10) ++*decimals;
+    for (int i = 0; i < 3; i++)
+        if (steps[i] * power >= v * (1 - 1e-9)) return steps[i] * power;
+    if (*decimals) --*decimals;
+    return 10 * power;
+}
+
+bool rep_scale_end(rep_scale *s, bool zero, int ticks) {
+    if (!isfinite(s->low)) return false;
+    double span = s->high - s->low, least = fabs(s->high) * 1e-6 + 1e-12;
+    if (zero) {
+        s->low = 0;
+        if (s->high <= 0) s->high = 1;
+        s->high *= 1.02;
+    } else {
+        if (span < least) span = fabs(s->high) > 0 ? fabs(s->high) * 0.02 : 1;
+        s->low -= span * 0.06;
+        s->high += span * 0.06;
+    }
+    s->step = nice((s->high - s->low) * (s->percent ? 100 : 1) / ticks, &s->decimals);
+    if (s->percent) s->step /= 100;
+    return true;
+}
+
+/* A little room at both ends for what is drawn round a point. */
+double rep_place_of(const rep_scale *s, double v) {
+    double at = 2 + 96 * (v - s->low) / (s->high - s->low);
+    return !(at > 0) ? 0 : at > 100 ? 100 : at;
+}
+
+double rep_first_tick(const rep_scale *s) {
+    return ceil(s->low / s->step - 1e-9) * s->step;
+}
+
+const char *rep_tick(char text[REP_NUMBER], const rep_scale *s, double v) {
+    return s->percent ? rep_percent(text, v, s->decimals) : rep_number(text, v, s->decimals);
+}
+
+/* ---- rows ---- */
+
+void rep_rows_open(rep_text *out, const char *name, const char *caption) {
+    rep_putf(out, "<figure class=\"rows %s\">\n<figcaption>", name);
+    rep_escape(out, caption);
+    rep_put(out, "</figcaption>\n");
+}
+
+void rep_row_open(rep_text *out, const char *label, const char *value, bool main) {
+    rep_putf(out, "<div class=\"row%s\"><div class=\"label\">", main ? " main" : "");
+    rep_escape(out, label);
+    rep_put(out, "</div><div class=\"value\">");
+    rep_escape(out, value);
+    rep_put(out, "</div><svg class=\"bar\" width=\"100%\" height=\"28\" aria-hidden=\"true\" focusable=\"false\">");
+}
+
+void rep_row_close(rep_text *out) {
+    rep_put(out, "</svg></div>\n");
+}
+
+void rep_rows_axis(rep_text *out, const rep_scale *s, const char *title) {
+    char text[REP_NUMBER];
+    rep_put(out, "<div class=\"row axis\"><div class=\"label\"></div><div class=\"value\"></div>"
+                 "<svg class=\"bar\" width=\"100%\" height=\"40\" aria-hidden=\"true\" focusable=\"false\">");
+    rep_put(out, "<line class=\"edge\" x1=\"0\" x2=\"100%\" y1=\"0.5\" y2=\"0.5\"/>");
+    for (double v = rep_first_tick(s); v <= s->high; v += s->step) {
+        double x = rep_place_of(s, v);
+        rep_putf(out, "<line class=\"edge\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"5\"/>", x, x);
+        rep_putf(out, "<text x=\"%.2f%%\" y=\"17\" text-anchor=\"%s\">%s</text>", x,
+                 x < 4    ? "start"
+                 : x > 96 ? "end"
+                          : "middle",
+                 rep_tick(text, s, v));
+    }
+    rep_put(out, "<text class=\"unit\" x=\"50%\" y=\"34\" text-anchor=\"middle\">");
+    rep_escape(out, title);
+    rep_put(out, "</text></svg></div>\n");
+}
+
+void rep_rows_close(rep_text *out) {
+    rep_put(out, "</figure>\n");
+}
+
+void rep_bar(rep_text *out, const rep_scale *s, double from, double to, const char *class, int y, int height) {
+    double a = rep_place_of(s, from < to ? from : to), b = rep_place_of(s, from < to ? to : from);
+    rep_putf(out, "<rect class=\"%s\" x=\"%.2f%%\" width=\"%.2f%%\" y=\"%d\" height=\"%d\"/>", class, a, b - a, y,
+             height);
+}
+
+void rep_line_v(rep_text *out, const rep_scale *s, double at, const char *class) {
+    double x = rep_place_of(s, at);
+    rep_putf(out, "<line class=\"%s\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"28\"/>", class, x, x);
+}
+
+void rep_whisker(rep_text *out, const rep_scale *s, double from, double to, const char *class) {
+    double ends[2] = {rep_place_of(s, from), rep_place_of(s, to)};
+    rep_putf(out, "<line class=\"%s\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"14\" y2=\"14\"/>", class, ends[0], ends[1]);
+    for (int i = 0; i < 2; i++)
+        rep_putf(out, "<line class=\"%s\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"9\" y2=\"19\"/>", class, ends[i], ends[i]);
+}
+
+void rep_mark(rep_text *out, double percent, double y, int arm, const char *class) {
+    rep_putf(out, "<use href=\"#m%d\" class=\"c%d%s%s\" x=\"%.2f%%\" y=\"%.1f\"/>", arm % REP_COLOURS,
+             arm % REP_COLOURS, *class ? " " : "", class, percent, y);
+}
