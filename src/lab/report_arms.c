@@ -115,15 +115,29 @@ void rep_add_arms(rep_page *p) {
 
 /* ---- gates ---- */
 
+static void cell_failing(rep_page *p, const lab_gate *g) {
+    const lab_verdict *v = p->verdict;
+    rep_text t = {0};
+    for (int i = 0; i < v->arm_count && i < 64 && !g->ok; i++)
+        if (g->arms >> i & 1) {
+            rep_put(&t, t.len ? ", " : "");
+            rep_put_clean(&t, v->arms[i].name);
+        }
+    rep_cell(p, "%s", t.text ? t.text : "");
+    p->failed = p->failed || t.failed;
+    mem_free(t.text);
+}
+
 void rep_add_gates(rep_page *p) {
     const lab_verdict *v = p->verdict;
     if (!v->gate_count) return;
     rep_heading(p, "Gates");
-    rep_table(p, "lll", "What must hold before a difference is told", "gate|state|what was found");
+    rep_table(p, "llll", "What must hold before a difference is told", "gate|state|failed by|what was found");
     for (int i = 0; i < v->gate_count; i++) {
         const lab_gate *g = &v->gates[i];
         rep_cell(p, "%s", g->name);
         rep_cell(p, "%s", !g->ok ? "FAILED" : g->told ? "ok" : "not told");
+        cell_failing(p, g);
         rep_cell(p, "%s", g->why);
     }
 }

@@ -76,6 +76,7 @@ static void put_contrast(json_out *o, const lab_contrast *c) {
     REAL(delta);
     REAL(p);
     REAL(p_floor);
+    REAL(p_interval);
     REAL(p_visits);
     REAL(p_visits_floor);
     REAL(p_adjusted);
@@ -88,6 +89,7 @@ static void put_contrast(json_out *o, const lab_contrast *c) {
         json_put_null(o, "pairs");
     REAL(per_step_ratio);
     REAL(noise);
+    REAL(noise_floor);
 #undef REAL
     if (told && c->visits_needed > 0)
         json_put_int(o, "visits_needed", c->visits_needed);
@@ -103,6 +105,10 @@ static void put_gates(json_out *o, const lab_verdict *v) {
         json_put_text(o, "name", g->name);
         json_put_bool(o, "ok", g->ok);
         json_put_bool(o, "told", g->told);
+        json_open(o, "arms", '[');
+        for (int j = 0; j < v->arm_count && j < 64 && !g->ok; j++)
+            if (g->arms >> j & 1) json_put_text(o, NULL, v->arms[j].name);
+        json_close(o, ']');
         json_put_text(o, "why", g->why);
         json_close(o, '}');
     }
@@ -112,6 +118,7 @@ static void put_gates(json_out *o, const lab_verdict *v) {
 static void put_question(json_out *o, const lab_question *q) {
     json_open(o, "question", '{');
     json_put_real(o, "effect", q->effect);
+    json_put_real(o, "noise_floor", q->noise_floor);
     json_put_real(o, "level", q->level);
     json_put_real(o, "power", q->power);
     json_put_real(o, "acceptance_bound", q->acceptance_bound);
@@ -128,6 +135,7 @@ void lab_verdict_json(const lab_verdict *v, json_out *o) {
     json_put_text(o, "verdict", lab_outcome_name(v->outcome));
     json_put_text(o, "why", only ? only->why : NULL);
     json_put_text(o, "run", v->run);
+    json_put_int(o, "runs", v->runs);
     json_put_text(o, "metric", v->metric);
     json_put_text(o, "unit", v->unit);
     json_put_text(o, "better", v->better == LAB_HIGHER ? "higher" : "lower");
@@ -152,6 +160,7 @@ void lab_verdict_json(const lab_verdict *v, json_out *o) {
     json_put_real(o, "drift", v->drift);
     json_put_real(o, "drift_sd", v->drift_sd);
     json_put_bool(o, "drift_corrected", v->drift_corrected);
+    json_put_real(o, "drift_slope", v->drift_slope);
     put_question(o, &v->question);
 }
 

@@ -13,7 +13,7 @@ void rep_scale_add(rep_scale *s, double v) {
 }
 
 /* The smallest of 1, 2, 5 times a power of ten that is not below v > 0. */
-static double nice(double v, int *decimals) {
+static double round_step(double v, int *decimals) {
     static const double steps[] = {1, 2, 5};
     double power = 1;
     for (; power > v && power > 1e-12; power /= 10) continue;
@@ -38,7 +38,7 @@ bool rep_scale_end(rep_scale *s, bool zero, int ticks) {
         s->low -= span * 0.06;
         s->high += span * 0.06;
     }
-    s->step = nice((s->high - s->low) * (s->percent ? 100 : 1) / ticks, &s->decimals);
+    s->step = round_step((s->high - s->low) * (s->percent ? 100 : 1) / ticks, &s->decimals);
     if (s->percent) s->step /= 100;
     return true;
 }

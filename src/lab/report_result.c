@@ -25,6 +25,12 @@ static void put_interval(rep_text *t, const lab_contrast *c, double level) {
              rep_percent(low, c->interval[0] - 1, decimals), rep_percent(high, c->interval[1] - 1, decimals));
 }
 
+/* A gate that the reference fails refuses every contrast; one that an arm fails, its own. */
+static bool refuses(const lab_verdict *v, const lab_gate *g, const lab_contrast *c) {
+    size_t arm = (size_t)(c->arm - v->arms);
+    return !g->ok && (!g->arms || g->arms & 1 || (g->arms >> (arm & 63) & 1));
+}
+
 static void put_refused(rep_text *t, const lab_verdict *v, const lab_contrast *c) {
     int failed = 0;
     rep_put(t, "Refused: no difference between ");
@@ -33,7 +39,7 @@ static void put_refused(rep_text *t, const lab_verdict *v, const lab_contrast *c
     rep_put_clean(t, c->reference->name);
     rep_put(t, " is told");
     for (int i = 0; i < v->gate_count; i++)
-        if (!v->gates[i].ok) rep_putf(t, "%s%s", failed++ ? ", " : "; failed gates: ", v->gates[i].name);
+        if (refuses(v, &v->gates[i], c)) rep_putf(t, "%s%s", failed++ ? ", " : "; failed gates: ", v->gates[i].name);
     rep_put(t, ".");
 }
 
@@ -44,7 +50,7 @@ static void put_measured(rep_text *t, const lab_verdict *v, const lab_contrast *
     rep_put_clean(t, c->arm->name);
     rep_put(t, " is ");
     put_change(t, c->ratio - 1, rep_ratio_decimals(c) - 2);
-    rep_put(t, " than of ");
+    rep_put(t, " than that of ");
     rep_put_clean(t, c->reference->name);
     put_interval(t, c, v->question.level);
 }
@@ -204,19 +210,23 @@ static void line_pairs(rep_page *p, const lab_contrast *c) {
 
 static void line_power(rep_page *p, const lab_contrast *c) {
     const lab_question *q = &p->verdict->question;
-    char noise[REP_NUMBER], effect[REP_NUMBER], power[REP_NUMBER];
+    char noise[REP_NUMBER], effect[REP_NUMBER], power[REP_NUMBER], floor[100] = "";
     if (!isfinite(c->noise)) return;
     rep_number(noise, c->noise * 100, rep_decimals(c->noise * 100));
     rep_number(effect, q->effect * 100, rep_decimals(q->effect * 100) - 2);
     rep_number(power, q->power * 100, 0);
+    if (isfinite(c->noise_floor))
+        snprintf(floor, sizeof floor, " Less than %s %% would be seen between equal arms.",
+                 rep_number((char[REP_NUMBER]){0}, c->noise_floor * 100, rep_decimals(c->noise_floor * 100)));
     if (c->visits_needed > 0)
         rep_line(p,
                  "Noise between visits of %s and %s: %s %% (relative sd). A difference of %s %% is found with a power "
-                 "of %s %% from %d visits per arm on; there are %d and %d.",
+                 "of %s %% from %d visits per arm on; there are %d and %d.%s",
                  c->arm->name, c->reference->name, noise, effect, power, c->visits_needed, c->arm->visits,
-                 c->reference->visits);
+                 c->reference->visits, floor);
     else
-        rep_line(p, "Noise between visits of %s and %s: %s %% (relative sd).", c->arm->name, c->reference->name, noise);
+        rep_line(p, "Noise between visits of %s and %s: %s %% (relative sd).%s", c->arm->name, c->reference->name,
+                 noise, floor);
 }
 
 static void line_drift(rep_page *p) {
@@ -230,10 +240,10 @@ static void line_drift(rep_page *p) {
     if (isfinite(v->drift_sd))
         rep_line(p, "Drift of %s from its first to its last visit: %s (%s sds of its noise); %s.", v->arms[0].name,
                  drift, rep_number(sds, v->drift_sd, 1),
-                 v->drift_corrected ? "corrected by interpolation" : "not corrected");
+                 v->drift_corrected ? "taken out as a straight line" : "not taken out");
     else
         rep_line(p, "Drift of %s from its first to its last visit: %s; %s.", v->arms[0].name, drift,
-                 v->drift_corrected ? "corrected by interpolation" : "not corrected");
+                 v->drift_corrected ? "taken out as a straight line" : "not taken out");
 }
 
 static bool any_told(const lab_verdict *v) {

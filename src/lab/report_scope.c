@@ -121,7 +121,13 @@ static bool same_path(const fact *a, const fact *b) {
     return !strcmp(a->path, b->path);
 }
 
+/* What belongs to a visit and not to its arm. */
+static bool of_visit(const char *path) {
+    return !strncmp(path, "visit.", 6) || !strcmp(path, "role") || !strncmp(path, "others", 6);
+}
+
 static bool first_of_path(const facts *f, int i) {
+    if (of_visit(f->all[i].path)) return false;
     for (int j = 0; j < i; j++)
         if (same_path(&f->all[i], &f->all[j])) return false;
     return true;
@@ -311,6 +317,7 @@ static void line_run(rep_page *p) {
         rep_line(p, "Run %s; visits started from %s to %s.", v->run, first, last);
     else if (v->run)
         rep_line(p, "Run %s; the samples do not tell when.", v->run);
+    if (v->runs > 1 && v->run) rep_line(p, "The file holds %d runs; this is about one of them.", v->runs);
 }
 
 void rep_add_scope(rep_page *p) {

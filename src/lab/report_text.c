@@ -137,7 +137,6 @@ static void put_markdown(rep_text *out, const char *text) {
 static void table_markdown(const rep_page *p, const rep_block *b, rep_text *out) {
     int columns = columns_of(b);
     const char *cell = rep_next(rep_words(p, b));
-    rep_put(out, "\n");
     put_markdown(out, rep_words(p, b));
     rep_put(out, "\n\n");
     for (int i = 0; i < b->cells; i++, cell = rep_next(cell)) {
@@ -153,7 +152,7 @@ static void table_markdown(const rep_page *p, const rep_block *b, rep_text *out)
 
 static void code_markdown(rep_text *out, const char *text) {
     const char *fence = strstr(text, "```") ? "~~~~~~" : "```";
-    rep_putf(out, "\n%s\n", fence);
+    rep_putf(out, "%s\n", fence);
     rep_put(out, text);
     rep_putf(out, "\n%s\n\n", fence);
 }
