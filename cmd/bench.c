@@ -30,14 +30,16 @@ static const opts_def defs[] = {
     O(0, "--probe-mb", OPTS_INT, "N", probe_mb, 16, 1 << 20,
       "memory that a bandwidth probe reads (default: 1 GiB or 16 last-level caches)"),
     O(0, "--out", OPTS_TEXT, "FILE", out, 0, 0, "raw samples are appended here (default bench-samples.jsonl)"),
+    O(0, "--profile", OPTS_FLAG, NULL, profile, 0, 0,
+      "after each counted pass one more that is watched: the time of its decode steps by op and kernel"),
     EXPECT_OPTS(bench_opts, expect),
     OPTS_EVERYWHERE(bench_opts),
 };
 #undef O
 
 static const char *const examples[] = {
-    "cadre bench",
-    "the demo model, one sequence",
+    "cadre bench --profile",
+    "the demo model, one sequence, and where the time of its steps goes",
     "cadre bench --random-weights config.json --batch 8 --gen-len 64",
     "the speed of a shape, without its checkpoint",
     "cadre bench --prompts questions.jsonl --batch 4 --repeat 5 --json",
@@ -49,7 +51,9 @@ static const char notes[] =
     "between tokens, pooled. Figures are medians over the counted passes.\n"
     "Floor of a decode step: the bytes it must read (matrices, experts that have rows, keys and\n"
     "values) / read bandwidth probed before and after each pass; 1 is the floor. None when the\n"
-    "weights are less than four last-level caches.\n";
+    "weights are less than four last-level caches.\n"
+    "--profile: rows of watched decode steps; they and what is in no row sum up to the step. Overhead: a watched\n"
+    "step over one that is not. Waiting: of the leading thread for the others, part of the row's time.\n";
 
 /* ---- one pass ---- */
 
@@ -57,19 +61,30 @@ static double per_step(const gen_result *g, double v) {
     return g->decode_steps ? v / g->decode_steps : NAN;
 }
 
-static void put_sample(json_out *o, const bench *b, const gen_result *g, int visit, const double gbps[2], bool warmup) {
+static attribution watched_steps(const bench *b, const gen_result *g) {
+    return attribution_of(b->profile, g->decode_steps, (double)g->decode_ns / 1e3);
+}
+
+typedef struct sample {
+    int visit;
+    bool warmup, watched;
+    double gbps[2];
+} sample;
+
+static void put_sample(json_out *o, const bench *b, const gen_result *g, const sample *s) {
     say_sample_open(o, "bench");
     json_put_text(o, "run", b->run);
-    json_put_int(o, "visit", visit);
-    json_put_bool(o, "warmup", warmup);
+    json_put_int(o, "visit", s->visit);
+    json_put_bool(o, "warmup", s->warmup);
+    json_put_bool(o, "profiled", s->watched);
     json_put_real(o, "wall_ms", (double)g->wall_ns / 1e6);
     json_put_real(o, "decode_ms", (double)g->decode_ns / 1e6);
     json_put_int(o, "decode_tokens", g->decode_tokens);
     json_put_int(o, "steps", g->steps);
     json_put_int(o, "decode_steps", g->decode_steps);
     json_put_real(o, "step_bytes", per_step(g, (double)g->decode_bytes));
-    json_put_real(o, "gbps_before", gbps[0]);
-    json_put_real(o, "gbps_after", gbps[1]);
+    json_put_real(o, "gbps_before", s->gbps[0]);
+    json_put_real(o, "gbps_after", s->gbps[1]);
     json_put_real(o, "allocs_per_step", gen_allocs_per_step(g));
     json_put_int(o, "minor_faults", (int64_t)g->minor_faults);
     json_put_int(o, "major_faults", (int64_t)g->major_faults);
@@ -83,15 +98,18 @@ static void put_sample(json_out *o, const bench *b, const gen_result *g, int vis
         json_close(o, '}');
     }
     json_close(o, ']');
+    if (s->watched) {
+        attribution a = watched_steps(b, g);
+        attribution_put_raw(o, &a);
+    }
     open_put_sampling(o, &b->sampling);
     open_put_manifest(o, b->m->device, b->m->dir, b->m->info.numerics);
     json_close(o, '}');
 }
 
-static cadre_err keep_sample(const bench *b, const gen_result *g, int visit, const double gbps[2], bool warmup,
-                             cadre_fail *why) {
+static cadre_err keep_sample(const bench *b, const gen_result *g, const sample *s, cadre_fail *why) {
     json_out o = {0};
-    put_sample(&o, b, g, visit, gbps, warmup);
+    put_sample(&o, b, g, s);
     cadre_err err = open_append(b->o->out, &o, why);
     json_out_free(&o);
     return err;
@@ -132,19 +150,45 @@ static void keep_pass(const bench *b, const gen_result *g, const double gbps[2],
     job_sha(&b->job, p->sha);
 }
 
+/* Generates once more and keeps the sample. *s comes with visit and kind. */
+static cadre_err generate_all(bench *b, sample *s, gen_result *g, cadre_fail *why) {
+    gen_options options = {
+        .sampling = &b->sampling, .ignore_ends = b->ignore_ends, .profile = s->watched ? b->profile : NULL};
+    s->gbps[0] = b->gbps, s->gbps[1] = NAN;
+    cadre_err err = job_run(&b->job, &options, NULL, g, why);
+    if (b->probe.device) b->gbps = s->gbps[1] = probe_gbps(&b->probe);
+    return err ? err : keep_sample(b, g, s, why);
+}
+
+static void compare_sha(bench *b) {
+    char sha[65];
+    job_sha(&b->job, sha);
+    if (strcmp(sha, b->passes[0].sha)) b->differs = true;
+}
+
+static cadre_err watched_pass(bench *b, int visit, pass *p, cadre_fail *why) {
+    gen_result g;
+    sample s = {.visit = visit, .watched = true};
+    cadre_profile_clear(b->profile);
+    cadre_err err = generate_all(b, &s, &g, why);
+    if (err) return err;
+    attribution a = watched_steps(b, &g);
+    attribution_add(&b->attribution, &a);
+    p->watched_ms = per_step(&g, (double)g.decode_ns / 1e6);
+    compare_sha(b);
+    return CADRE_OK;
+}
+
 static cadre_err one_pass(bench *b, int visit, cadre_fail *why) {
     int counted = visit - b->o->warmup;
     gen_result g;
-    gen_options options = {.sampling = &b->sampling, .ignore_ends = b->ignore_ends};
+    sample s = {.visit = visit, .warmup = counted < 0};
     say_progress("pass %d of %d%s", visit + 1, b->o->warmup + b->o->repeat, counted < 0 ? " (warm-up)" : "");
-    double gbps[2] = {b->gbps, NAN};
-    cadre_err err = job_run(&b->job, &options, NULL, &g, why);
-    if (b->probe.device) b->gbps = gbps[1] = probe_gbps(&b->probe);
-    if (!err) err = keep_sample(b, &g, visit, gbps, counted < 0, why);
+    cadre_err err = generate_all(b, &s, &g, why);
     if (err || counted < 0) return err;
-    keep_pass(b, &g, gbps, &b->passes[counted]);
-    if (strcmp(b->passes[counted].sha, b->passes[0].sha)) b->differs = true;
-    return CADRE_OK;
+    keep_pass(b, &g, s.gbps, &b->passes[counted]);
+    compare_sha(b);
+    return b->profile ? watched_pass(b, visit, &b->passes[counted], why) : CADRE_OK;
 }
 
 /* ---- the command ---- */
@@ -195,6 +239,7 @@ static cadre_err measure(bench *b, cadre_fail *why) {
     cadre_err err = make_prompts(b, why);
     if (!err) err = job_init(&b->job, b->m->model, &b->prompts, &options, why);
     if (!err) err = make_passes(b, why);
+    if (!err && o->profile) err = cadre_profile_new(b->m->device, &b->profile, why);
     if (!err) err = make_probe(b, why);
     for (int i = 0; i < o->warmup + o->repeat && !err; i++) err = one_pass(b, i, why);
     say_progress_end();
@@ -209,6 +254,7 @@ static void done(bench *b) {
     mem_free(b->passes);
     probe_done(&b->probe);
     if (b->job.requests) job_done(&b->job);
+    cadre_profile_free(b->profile);
     prompts_done(&b->prompts);
 }
 

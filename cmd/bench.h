@@ -1,6 +1,7 @@
 /* bench.h: what the passes of `cadre bench` and its report share. */
 #ifndef CMD_BENCH_H
 #define CMD_BENCH_H
+#include "attribution.h"
 #include "expect.h"
 #include "job.h"
 #include "measure.h"
@@ -13,7 +14,7 @@ typedef struct bench_opts {
     int prompt_len, gen_len, batch, context, chunk, warmup, repeat, top_k, probe_mb;
     double temperature, top_p;
     uint64_t seed;
-    bool ignore_eos;
+    bool ignore_eos, profile;
 } bench_opts;
 
 /* Everything measured in one pass, kept for the medians. */
@@ -23,6 +24,7 @@ typedef struct pass {
     double minor_faults, major_faults; /* page faults: served from memory, from the disk */
     double itl_median, itl_p99;
     double step_ms, step_bytes;      /* of a decode step, means of the pass */
+    double watched_ms;               /* the same of the pass after it, that the profiler watched */
     double gbps, floor_ms, of_floor; /* read bandwidth around the pass, bytes over it, that over step_ms */
     char sha[65];
 } pass;
@@ -33,9 +35,11 @@ typedef struct bench {
     cadre_sampling sampling;
     prompts prompts;
     job job;
-    pass *passes; /* [repeat] */
-    probe probe;  /* device NULL: the weights fit the caches, so memory sets no floor */
-    double gbps;  /* last probe */
+    pass *passes;           /* [repeat] */
+    probe probe;            /* device NULL: the weights fit the caches, so memory sets no floor */
+    double gbps;            /* last probe */
+    cadre_profile *profile; /* NULL: not wanted */
+    attribution attribution;
     char run[13];
     bool ignore_ends, differs;
 } bench;

@@ -23,6 +23,8 @@ static const opts_def defs[] = {
     O(0, "--probe-mb", OPTS_INT, "N", probe_mb, 16, 1 << 20,
       "memory that a bandwidth probe reads (default: 1 GiB or 16 last-level caches)"),
     O(0, "--seed", OPTS_SEED, "S", seed, 0, 0, "of weights and routing (default 0)"),
+    O(0, "--profile", OPTS_FLAG, NULL, profile, 0, 0,
+      "watch as much again in each visit: the time of a layer by op and kernel"),
     O(0, "--out", OPTS_TEXT, "FILE", out, 0, 0, "raw samples are appended here (default bench-samples.jsonl)"),
     O(0, "--device", OPTS_TEXT, "NAME", common.device, 0, 0, "where to run: cpu, cuda or cuda:N (default cpu)"),
     OPTS_ALWAYS(moe_opts),
@@ -43,7 +45,8 @@ static const char notes[] =
     "is longer. floor/time: 1 is the floor. Times are per layer; medians over the visits, the interval is 95 %\n"
     "by order statistics.\n"
     "On a GPU (--device cuda): router and experts of many layers in one graph, timed by events; the bandwidth is\n"
-    "probed before and after each round, and the floor is that of the bytes alone.\n";
+    "probed before and after each round, and the floor is that of the bytes alone.\n"
+    "--profile: rows of a layer that is watched; on a GPU events around each launch, which then don't overlap.\n";
 
 enum { STEPS_MOST = 4096 };
 
@@ -81,14 +84,21 @@ static double touched_of(const layer_plan *p) {
     return sum / LAYER_SETS;
 }
 
-/* The median step of a visit: a step that lost its CPU to somebody else says nothing about the kernel. Every routing of
- * the set has the same share. */
-static cadre_err time_steps(moe_bench *b, const moe_row *r, double *us, int *steps, cadre_fail *why) {
+/* The steps of a visit: their median, and all of them in all. */
+typedef struct timing {
+    double us, total; /* of a layer; of all layers and steps */
+    int steps;
+} timing;
+
+/* The median: a step that lost its CPU to somebody else says nothing about the kernel. Every routing of the set has the
+ * same share. */
+static cadre_err time_steps(moe_bench *b, const moe_row *r, timing *time, cadre_fail *why) {
     double step[STEPS_MOST];
     uint64_t least = (uint64_t)b->o->visit_ms * 1000000, spent = 0;
     int n = 0;
     cadre_err err =
         layers_step(&b->layers, &r->plan, LAYER_SETS - 1, why); /* the team is awake, the probe's lines gone */
+    if (b->profile) cadre_profile_clear(b->profile);
     while (!err && n < STEPS_MOST && (spent < least || n % LAYER_SETS)) {
         uint64_t start = clock_ns();
         err = layers_step(&b->layers, &r->plan, n % LAYER_SETS, why);
@@ -96,14 +106,30 @@ static cadre_err time_steps(moe_bench *b, const moe_row *r, double *us, int *ste
         spent += took;
         step[n++] = (double)took / 1e3 / b->layers.count;
     }
-    *steps = n;
-    *us = stat_median(step, n);
+    *time = (timing){stat_median(step, n), (double)spent / 1e3, n};
+    return err;
+}
+
+static cadre_err watch(moe_bench *b, moe_row *r, int at, attribution *a, cadre_fail *why) {
+    timing time = {0};
+    layers_watch(&b->layers, b->profile);
+    cadre_err err = time_steps(b, r, &time, why);
+    layers_watch(&b->layers, NULL);
+    r->watched[at] = time.us;
+    *a = attribution_of(b->profile, (double)time.steps * b->layers.count, time.total);
     return err;
 }
 
 static cadre_err visit(moe_bench *b, moe_row *r, int at, int order, double *gbps, cadre_fail *why) {
     moe_visit v = {.visit = at, .order = order, .gbps = {*gbps}};
-    cadre_err err = time_steps(b, r, &r->us[at], &v.steps, why);
+    timing time = {0};
+    attribution a;
+    cadre_err err = time_steps(b, r, &time, why);
+    r->us[at] = time.us, v.steps = time.steps;
+    if (!err && b->profile) {
+        err = watch(b, r, at, &a, why);
+        v.watched = &a;
+    }
     if (err) return err;
     *gbps = v.gbps[1] = probe_gbps(&b->probe);
     return moe_bench_keep(b, r, &v, why);
@@ -125,13 +151,15 @@ static cadre_err measure(moe_bench *b, cadre_fail *why) {
 /* ---- the command ---- */
 
 static cadre_err make_rows(moe_bench *b, const int *m, cadre_fail *why) {
+    enum { FIGURES = 6 };
     size_t n = (size_t)b->o->repeat;
-    b->figures = mem_new_array((size_t)b->count * 5, n * sizeof(double));
+    b->figures = mem_new_array((size_t)b->count * FIGURES, n * sizeof(double));
     if (!b->figures) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for the figures");
     for (int i = 0; i < b->count; i++) {
         moe_row *r = &b->rows[i];
-        double *at = b->figures + (size_t)i * 5 * n;
+        double *at = b->figures + (size_t)i * FIGURES * n;
         r->us = at, r->bytes = at + n, r->probe = at + 2 * n, r->floor = at + 3 * n, r->ratio = at + 4 * n;
+        r->watched = at + 5 * n;
         cadre_err err = layers_plan(&b->layers, &b->routing, m[i], b->o->seed, &r->plan, why);
         if (err) return err;
         r->touched = touched_of(&r->plan);
@@ -183,6 +211,7 @@ static cadre_err prepare(moe_bench *b, const int *m, cadre_fail *why) {
         say_note("a step touches only %.0f MB of weights: part of them stays in the cache (--layers)",
                  b->layers.step_bytes / 1e6);
     if (!err) err = make_rows(b, m, why);
+    if (!err && b->o->profile) err = cadre_profile_new(b->device, &b->profile, why);
     for (int i = 0; i < b->count && !err && !b->device->gpu; i++) name_config(b, &b->rows[i]);
     return err;
 }
@@ -191,6 +220,7 @@ static void done(moe_bench *b) {
     for (int i = 0; i < b->count; i++) layers_plan_done(&b->rows[i].plan);
     mem_free(b->figures);
     layers_done(&b->layers);
+    cadre_profile_free(b->profile);
     probe_done(&b->probe);
     cadre_device_close(b->device);
 }
@@ -203,7 +233,8 @@ static int run(void) {
                   .repeat = 9,
                   .visit_ms = 40};
     cadre_fail why = {0};
-    moe_bench b = {.o = &o};
+    static moe_bench b; /* large */
+    b.o = &o;
     int status, m[MOE_ROWS];
     if (!opts_read(&bench_moe_command, &o, &status)) return status;
     if (shape_read(o.shape, &b.shape, &why) || routing_read(o.routing, &b.routing, &why) ||

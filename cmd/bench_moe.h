@@ -2,6 +2,7 @@
  * bench_moe_gpu.c on a GPU, bench_moe_report.c for both. */
 #ifndef CMD_BENCH_MOE_H
 #define CMD_BENCH_MOE_H
+#include "attribution.h"
 #include "layers.h"
 #include "measure.h"
 #include "open.h"
@@ -12,6 +13,7 @@ typedef struct moe_opts {
     const char *shape, *list, *routing, *out;
     int repeat, layers, visit_ms, probe_mb;
     uint64_t seed;
+    bool profile;
 } moe_opts;
 
 enum { MOE_ROWS = 64 };
@@ -21,6 +23,8 @@ typedef struct moe_row {
     double *us, *bytes, *probe, *floor, *ratio; /* [repeat] */
     char config[256];                           /* what runs for m tokens */
     const char *source;                         /* and from where */
+    double *watched;                            /* [repeat] us of a layer that the profiler watched */
+    attribution attribution;                    /* per layer, not per step over all */
 } moe_row;
 
 typedef struct moe_bench moe_bench;
@@ -37,7 +41,8 @@ struct moe_bench {
     double peak_gflops;                                                  /* 0: not measured */
     moe_row rows[MOE_ROWS];
     int count;
-    double *figures; /* all rows' arrays */
+    double *figures;        /* all rows' arrays */
+    cadre_profile *profile; /* NULL: not wanted; of the visit */
     char run[13];
 };
 
@@ -46,10 +51,11 @@ typedef struct moe_visit {
     int visit, order, steps, instances; /* instances: layers of a step that is timed */
     double gbps[2];                     /* read bandwidth before and after */
     const double *step_us;              /* [steps], per layer; NULL: not kept */
+    const attribution *watched;         /* by layer; NULL: the profiler did not */
 } moe_visit;
 
 /* Fills bytes, probe, floor and ratio of the visit, from us, and keeps the sample. */
-cadre_err moe_bench_keep(const moe_bench *b, const moe_row *r, const moe_visit *v, cadre_fail *why);
+cadre_err moe_bench_keep(const moe_bench *b, moe_row *r, const moe_visit *v, cadre_fail *why);
 void moe_bench_say(const moe_bench *b);
 int moe_bench_json(const moe_bench *b);
 

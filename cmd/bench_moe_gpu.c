@@ -13,13 +13,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BURST = 8, REPLAYS_MOST = 64, RECEIPTS = 64, PROBES = 3 };
+enum { BURST = 8, REPLAYS_MOST = 64, WATCHED = 4, RECEIPTS = 64, PROBES = 3 };
 
 typedef struct gpu_row {
     int instances, steps;
     double step_us[REPLAYS_MOST];
     void *graph;
-    int32_t *ids; /* device, as in the plan; NULL: the router's own */
+    int32_t *ids;        /* device, as in the plan; NULL: the router's own */
+    attribution watched; /* of this round */
 } gpu_row;
 
 typedef struct gpu_bench {
@@ -101,18 +102,22 @@ static cadre_err queue_all(gpu_bench *g, const gpu_row *gr, const layer_plan *p)
     return err;
 }
 
-static cadre_err make_graph(gpu_bench *g, gpu_row *gr, moe_row *r) {
+static cadre_err capture(gpu_bench *g, const gpu_row *gr, const layer_plan *p, void **graph) {
     cadre_fail inner = {0};
+    cadre_err err = dev_cuda_capture_begin(g->gpu, g->stream, g->why);
+    if (err) return err;
+    err = queue_all(g, gr, p);
+    cadre_err end = dev_cuda_capture_end(g->gpu, g->stream, graph, err ? &inner : g->why);
+    return err ? err : end;
+}
+
+static cadre_err make_graph(gpu_bench *g, gpu_row *gr, moe_row *r) {
     int rounds = rounds_for(g->b, r->plan.m);
     gr->instances = rounds * g->b->layers.count;
     r->touched = 0;
     for (int i = 0; i < rounds; i++) r->touched += r->plan.touched[i % LAYER_SETS] / rounds;
     cadre_err err = put_ids(g, gr, &r->plan);
-    if (!err) err = dev_cuda_capture_begin(g->gpu, g->stream, g->why);
-    if (err) return err;
-    err = queue_all(g, gr, &r->plan);
-    cadre_err end = dev_cuda_capture_end(g->gpu, g->stream, &gr->graph, err ? &inner : g->why);
-    return err ? err : end;
+    return err ? err : capture(g, gr, &r->plan, &gr->graph);
 }
 
 /* ---- measuring ---- */
@@ -138,6 +143,48 @@ static cadre_err burst(gpu_bench *g, gpu_row *gr, double *spent_ms) {
     return err;
 }
 
+/* ---- watching: a graph with events between its launches, which then do not overlap ---- */
+
+/* The time of the second of two replays: the GPU does not wait for the host in it. */
+static cadre_err watched_replay(gpu_bench *g, void *graph, double *us) {
+    double ms = 0;
+    cadre_err err = dev_cuda_graph_launch(g->gpu, graph, g->stream, g->why);
+    if (!err) err = dev_cuda_event_record(g->gpu, g->events[0], g->stream, g->why);
+    if (!err) err = dev_cuda_graph_launch(g->gpu, graph, g->stream, g->why);
+    if (!err) err = dev_cuda_event_record(g->gpu, g->events[1], g->stream, g->why);
+    if (!err) err = dev_cuda_event_ms(g->gpu, g->events[0], g->events[1], &ms, g->why);
+    *us = ms * 1e3;
+    return err ? err : cadre_profile_collect(g->b->profile, g->why);
+}
+
+/* How many experts have rows is known here alone. */
+static void add_bytes(const moe_bench *b, attribution *a, double touched) {
+    for (int i = 0; i < a->count; i++)
+        if (!strcmp(a->rows[i].op, "experts"))
+            a->rows[i].bytes = touched * shape_expert_bytes(&b->shape.desc) * a->steps;
+}
+
+static cadre_err watch(gpu_bench *g, gpu_row *gr, moe_row *r, int round) {
+    moe_bench *b = g->b;
+    void *graph = NULL;
+    double us[WATCHED], total = 0;
+    cadre_profile_clear(b->profile);
+    layers_watch(&b->layers, b->profile);
+    cadre_err err = capture(g, gr, &r->plan, &graph);
+    layers_watch(&b->layers, NULL);
+    for (int i = 0; i < WATCHED && !err; i++) {
+        err = watched_replay(g, graph, &us[i]);
+        total += us[i];
+        us[i] /= gr->instances;
+    }
+    dev_cuda_graph_free(g->gpu, graph);
+    if (err) return err;
+    r->watched[round] = stat_median(us, WATCHED);
+    gr->watched = attribution_of(b->profile, (double)WATCHED * gr->instances, total);
+    add_bytes(b, &gr->watched, r->touched);
+    return CADRE_OK;
+}
+
 static cadre_err visit(gpu_bench *g, int at, int round) {
     gpu_row *gr = &g->rows[at];
     double spent = 0, sorted[REPLAYS_MOST];
@@ -148,7 +195,7 @@ static cadre_err visit(gpu_bench *g, int at, int round) {
     if (err) return err;
     memcpy(sorted, gr->step_us, sizeof sorted);
     g->b->rows[at].us[round] = stat_median(sorted, gr->steps);
-    return CADRE_OK;
+    return g->b->profile ? watch(g, gr, &g->b->rows[at], round) : CADRE_OK;
 }
 
 static cadre_err probe_memory(gpu_bench *g, double *gbps) {
@@ -164,12 +211,18 @@ static int place_in(const moe_bench *b, int round, int i) {
 }
 
 static cadre_err keep_round(gpu_bench *g, int round, const double gbps[2]) {
-    const moe_bench *b = g->b;
+    moe_bench *b = g->b;
     cadre_err err = CADRE_OK;
     for (int i = 0; i < b->count && !err; i++) {
         int at = place_in(b, round, i);
         const gpu_row *gr = &g->rows[at];
-        moe_visit v = {round, round * b->count + i, gr->steps, gr->instances, {gbps[0], gbps[1]}, gr->step_us};
+        moe_visit v = {.visit = round,
+                       .order = round * b->count + i,
+                       .steps = gr->steps,
+                       .instances = gr->instances,
+                       .gbps = {gbps[0], gbps[1]},
+                       .step_us = gr->step_us,
+                       .watched = b->profile ? &gr->watched : NULL};
         err = moe_bench_keep(b, &b->rows[at], &v, g->why);
     }
     return err;

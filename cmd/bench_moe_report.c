@@ -40,6 +40,7 @@ static cadre_err keep_sample(const moe_bench *b, const moe_row *r, const moe_vis
     json_put_real(&o, "gbps_before", v->gbps[0]);
     json_put_real(&o, "gbps_after", v->gbps[1]);
     if (b->probe.bytes) json_put_int(&o, "probe_bytes", (int64_t)b->probe.bytes);
+    if (v->watched) attribution_put_raw(&o, v->watched);
     json_put_real(&o, "peak_gflops", b->peak_gflops > 0 ? b->peak_gflops : NAN);
     open_put_manifest(&o, b->device, NULL, b->numerics);
     json_close(&o, '}');
@@ -48,12 +49,13 @@ static cadre_err keep_sample(const moe_bench *b, const moe_row *r, const moe_vis
     return err;
 }
 
-cadre_err moe_bench_keep(const moe_bench *b, const moe_row *r, const moe_visit *v, cadre_fail *why) {
+cadre_err moe_bench_keep(const moe_bench *b, moe_row *r, const moe_visit *v, cadre_fail *why) {
     int at = v->visit;
     r->bytes[at] = row_bytes(b, r->touched);
     r->probe[at] = (v->gbps[0] + v->gbps[1]) / 2;
     r->floor[at] = floor_us(b, r->plan.m, r->bytes[at], r->probe[at]);
     r->ratio[at] = r->floor[at] / r->us[at];
+    if (v->watched) attribution_add(&r->attribution, v->watched);
     return keep_sample(b, r, v, why);
 }
 
@@ -76,6 +78,14 @@ static figures figures_of(const moe_bench *b, const moe_row *r) {
     return f;
 }
 
+static attribution attributed(const moe_bench *b, const moe_row *r) {
+    attribution a = r->attribution;
+    a.step_us = stat_median(r->us, b->o->repeat);
+    a.watched_us = stat_median(r->watched, b->o->repeat);
+    a.gbps = stat_median(r->probe, b->o->repeat);
+    return a;
+}
+
 static void put_row(json_out *o, const moe_bench *b, const moe_row *r) {
     figures f = figures_of(b, r);
     json_open(o, NULL, '{');
@@ -95,6 +105,8 @@ static void put_row(json_out *o, const moe_bench *b, const moe_row *r) {
     json_put_text(o, "source", r->source);
     json_put_text(o, "kernel", b->kernel);
     json_put_text(o, "numerics", b->numerics);
+    attribution a = attributed(b, r);
+    attribution_put(o, &a);
     json_close(o, '}');
 }
 
@@ -164,5 +176,10 @@ void moe_bench_say(const moe_bench *b) {
     for (int i = 0; i < b->count; i++) say_row(&t, b, &b->rows[i]);
     table_print(&t, say_stream(), 2);
     say_drift(b);
+    for (int i = 0; i < b->count && b->profile; i++) {
+        attribution a = attributed(b, &b->rows[i]);
+        say("  m = %d, a layer:", b->rows[i].plan.m);
+        attribution_say(&a);
+    }
     say_pair("samples", "%s (run %s)", b->o->out, b->run);
 }

@@ -81,6 +81,15 @@ static void put_requests(json_out *o, const bench *b) {
     json_close(o, ']');
 }
 
+/* As in the summary: medians over the passes. The rows are sums, so that they add up. */
+static attribution attributed(const bench *b) {
+    attribution a = b->attribution;
+    a.step_us = FIGURE(b, step_ms) * 1e3;
+    a.watched_us = FIGURE(b, watched_ms) * 1e3;
+    a.gbps = FIGURE(b, gbps);
+    return a;
+}
+
 static int report_json(const bench *b, int status) {
     json_out o = {0};
     say_json_open(&o, "bench");
@@ -89,7 +98,8 @@ static int report_json(const bench *b, int status) {
     open_put_memory(&o, &b->job.memory);
     json_put_text(&o, "samples", b->o->out);
     json_put_text(&o, "run", b->run);
-    json_put_null(&o, "profile");
+    attribution a = attributed(b);
+    attribution_put(&o, &a);
     json_put_text(&o, "model", b->m->dir);
     json_put_text(&o, "weights", b->m->info.weights);
     json_put_text(&o, "device", cadre_device_name(b->m->device));
@@ -156,5 +166,7 @@ static void say_summary(const bench *b) {
 int bench_report(const bench *b, int status) {
     if (b->differs) say_note("the passes gave different tokens: this breaks law L1 (docs/numerics.md)");
     say_summary(b);
+    attribution a = attributed(b);
+    attribution_say(&a);
     return b->o->common.json ? report_json(b, status) : status;
 }

@@ -70,6 +70,7 @@ static cadre_err draw(loop *l, int request, int row, cadre_fail *why) {
 /* One step with its draws. */
 static cadre_err advance(loop *l, int chunks, int prompt_rows, cadre_fail *why) {
     gen_result *g = l->result;
+    cadre_session_profile(l->session, prompt_rows ? NULL : l->options->profile);
     uint64_t begin = clock_ns(), allocations = cadre_allocations();
     int64_t tokens = g->tokens;
     cadre_err err = cadre_session_step(l->session, l->chunks, chunks, why);
@@ -138,6 +139,7 @@ cadre_err generate(const cadre_model *model, cadre_session *session, gen_request
     l.start = clock_ns();
     if (!err) err = walk(&l, why);
     result->wall_ns = clock_ns() - l.start;
+    cadre_session_profile(session, NULL);
     mem_faults(&result->minor_faults, &result->major_faults);
     result->minor_faults -= minor;
     result->major_faults -= major;

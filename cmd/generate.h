@@ -33,6 +33,7 @@ typedef struct gen_options {
     const cadre_sampling *sampling;
     bool ignore_ends;
     int chunk;                         /* most prompt tokens in one step */
+    cadre_profile *profile;            /* watches the decode steps; NULL: nobody does */
     const volatile sig_atomic_t *stop; /* NULL: never */
     /* Both may be NULL. `row` is the logits a token is drawn from. */
     void (*on_logits)(void *ctx, int request, const float *row);

@@ -206,6 +206,10 @@ void layers_plan_done(layer_plan *p) {
     *p = (layer_plan){0};
 }
 
+void layers_watch(layers *l, cadre_profile *profile) {
+    for (int i = 0; i < l->count; i++) cadre_moe_profile(l->scratch[i], profile);
+}
+
 cadre_err layers_step(layers *l, const layer_plan *p, int set, cadre_fail *why) {
     cadre_err err = CADRE_OK;
     for (int i = 0; i < l->count && !err; i++)

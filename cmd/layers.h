@@ -37,6 +37,8 @@ cadre_err layers_plan(layers *l, const routing *r, int m, uint64_t seed, layer_p
 /* Where in p->ids the routing of a layer begins. */
 size_t layers_ids_at(const layers *l, const layer_plan *p, int set, int layer);
 void layers_plan_done(layer_plan *p);
+/* From now on the profile watches every layer; NULL: no longer. */
+void layers_watch(layers *l, cadre_profile *profile);
 /* One step over all layers with routing `set`. */
 cadre_err layers_step(layers *l, const layer_plan *p, int set, cadre_fail *why);
 #endif

@@ -271,6 +271,32 @@ typedef struct cadre_receipt {
 } cadre_receipt;
 int cadre_model_receipts(const cadre_model *model, cadre_receipt *receipts, int cap); /* returns how many exist */
 
+/* ---- profile ---- */
+/* Where the time of steps goes, by op and kernel. It sums up over all steps (and layers) it is told to watch, changes
+ * no bit, and allocates nothing after it was made. One thread at a time uses it and what it watches. */
+typedef struct cadre_profile cadre_profile;
+typedef struct cadre_profile_row {
+    char op[64];        /* as in receipts, "qkv"; an op of several parts has a row for each: "experts up+act" */
+    const char *kernel; /* as in receipts; "plain": code without a kernel of its own */
+    uint64_t launches;
+    double us, wait_us; /* in all; of it the leading thread waited for the others. 0 on a GPU */
+    double bytes;       /* that they had to read; 0: not known */
+} cadre_profile_row;
+/* For a session or layers of this device. */
+cadre_err cadre_profile_new(cadre_device *device, cadre_profile **out, cadre_fail *why);
+void cadre_profile_free(cadre_profile *profile); /* NULL is fine. Nothing may be watched by it any more */
+/* From the next step, or run with this workspace, on; NULL ends it. On a GPU launches that are watched do not overlap.
+ */
+void cadre_session_profile(cadre_session *session, cadre_profile *profile);
+void cadre_moe_profile(cadre_moe_workspace *workspace, cadre_profile *profile);
+/* On a GPU: waits for what was queued since, and adds its times; of a graph captured since, each call those of its last
+ * replay. RANGE: more launches than can be told. On the CPU there is nothing to do. */
+cadre_err cadre_profile_collect(cadre_profile *profile, cadre_fail *why);
+/* In the order in which they first ran; returns how many exist. */
+int cadre_profile_rows(const cadre_profile *profile, cadre_profile_row *rows, int cap);
+/* Starts anew; graphs captured so far are told no more. */
+void cadre_profile_clear(cadre_profile *profile);
+
 /* ---- measurement helpers ---- */
 uint64_t cadre_allocations(void); /* calls to the library's allocator so far, for "allocations per step" */
 void cadre_sha256(const void *data, size_t len, char hex[65]);

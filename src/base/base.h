@@ -16,6 +16,7 @@
 #include "mem.h"
 #include "pool.h"
 #include "process.h"
+#include "profile.h"
 #include "rand.h"
 #include "sha.h"
 #include "stat.h"

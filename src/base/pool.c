@@ -39,6 +39,7 @@ typedef struct meet {
 struct team {
     meet *meet;
     int id;
+    profiler *watch; /* of member 0, NULL: nobody wants to know */
 };
 
 typedef struct worker {
@@ -124,6 +125,25 @@ void team_barrier(team *t) {
     }
 }
 
+void team_watch(team *t, profiler *p) {
+    t->watch = p;
+    if (p) profile_start(p);
+}
+
+bool team_watched(const team *t) {
+    return t->watch != NULL;
+}
+
+void team_end(team *t, const profile_op *op) {
+    if (!t->watch) {
+        team_barrier(t);
+        return;
+    }
+    uint64_t arrived = clock_ns();
+    team_barrier(t);
+    profile_end(t->watch, op, arrived, clock_ns());
+}
+
 void team_split(const team *t, int units, int grain, int *lo, int *hi) {
     int64_t blocks = ((int64_t)units + grain - 1) / grain, id = t->id, size = t->meet->size;
     int64_t from = id * blocks / size * grain, to = (id + 1) * blocks / size * grain;
@@ -192,7 +212,7 @@ static void pin(int cpu) {
 static void *work(void *arg) {
     worker *w = arg;
     pool *p = w->pool;
-    team t = {&p->meet, w->id};
+    team t = {&p->meet, w->id, NULL};
     uint32_t seen = 0;
     pool_enter_mode();
     for (;;) {
@@ -221,10 +241,10 @@ void pool_run(pool *p, void (*fn)(void *ctx, team *t), void *ctx) {
     uint64_t mode = pool_enter_mode();
     if (p->threads == 1 || atomic_exchange_explicit(&p->busy, true, memory_order_acquire)) {
         meet alone = {.size = 1};
-        team t = {&alone, 0};
+        team t = {&alone, 0, NULL};
         fn(ctx, &t);
     } else {
-        team t = {&p->meet, 0};
+        team t = {&p->meet, 0, NULL};
         move_caller(p->cpu);
         p->fn = fn;
         p->ctx = ctx;

@@ -11,6 +11,7 @@
 #ifndef CADRE_BASE_POOL_H
 #define CADRE_BASE_POOL_H
 #include "cadre.h"
+#include "profile.h"
 
 typedef struct pool pool;
 typedef struct team team; /* one member's view of the running team */
@@ -29,6 +30,11 @@ void pool_run(pool *p, void (*fn)(void *ctx, team *t), void *ctx);
 int team_id(const team *t);
 int team_size(const team *t);
 void team_barrier(team *t);
+/* Member 0: from now on the ops of this run are timed into p. */
+void team_watch(team *t, profiler *p);
+bool team_watched(const team *t); /* false in every other member */
+/* The barrier at the end of an op; when watched, the time since the op before is booked on it. */
+void team_end(team *t, const profile_op *op);
 /* Static split: this member's contiguous part [*lo, *hi) of `units`, cut at multiples of `grain`. */
 void team_split(const team *t, int units, int grain, int *lo, int *hi);
 /* Dynamic: takes the next `grain` of `units` units into [*lo, *hi), false when all are taken. All members of the team

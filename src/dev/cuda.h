@@ -97,6 +97,20 @@ cadre_err dev_cuda_capture_end(dev_cuda *gpu, void *stream, void **graph, cadre_
 cadre_err dev_cuda_graph_launch(dev_cuda *gpu, void *graph, void *stream, cadre_fail *why);
 void dev_cuda_graph_free(dev_cuda *gpu, void *graph);
 
+/* ---- times of what a stream runs ---- */
+
+/* Events between launches, for a profile. */
+typedef struct dev_cuda_stamps dev_cuda_stamps;
+cadre_err dev_cuda_stamps_new(dev_cuda *gpu, dev_cuda_stamps **out, cadre_fail *why);
+void dev_cuda_stamps_free(dev_cuda_stamps *stamps); /* NULL is fine */
+/* What was queued since the stamp before is op; NULL: nothing is, what comes next begins here. While the stream is
+ * captured the stamp becomes part of the graph. Allocates nothing. */
+cadre_err dev_cuda_stamp(dev_cuda_stamps *stamps, const profile_op *op, void *stream, cadre_fail *why);
+/* Waits, and books the times since the last read; of stamps in graphs those of the last replay, each time anew.
+ * RANGE: there were more stamps than are kept. */
+cadre_err dev_cuda_stamps_read(dev_cuda_stamps *stamps, profiler *p, cadre_fail *why);
+void dev_cuda_stamps_forget(dev_cuda_stamps *stamps);
+
 /* ---- kernels ---- */
 
 /* One embedded text of device code. The Makefile makes of src/op/cuda/experts.cu the symbol op_cuda_experts_cu. */

@@ -23,6 +23,12 @@ struct cadre_device {
     char name[160];
 };
 
+/* What cadre_profile_new makes: rows, and on a GPU the events that they are made from (dev/cuda.h). */
+struct cadre_profile {
+    profiler rows;
+    struct dev_cuda_stamps *stamps; /* NULL on the CPU */
+};
+
 /* Refuses a GPU with UNSUPPORTED: "what: is not there on a GPU yet". */
 cadre_err dev_cpu_only(const cadre_device *device, const char *what, cadre_fail *why);
 /* What the CPU has, without switches. */

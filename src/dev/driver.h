@@ -45,7 +45,7 @@ enum { /* of a function */
        DRIVER_REGISTERS = 4,
        DRIVER_DYNAMIC = 8,
 };
-enum { DRIVER_NON_BLOCKING = 1, DRIVER_CAPTURE_THREAD = 1 };
+enum { DRIVER_NON_BLOCKING = 1, DRIVER_CAPTURE_THREAD = 1, DRIVER_EVENT_NODE = 1 };
 
 /* X(name, symbol, arguments). The _v2 are the ones that the driver's header has meant by the plain name for years. */
 #define DRIVER_CALLS(X)                                                                                        \
@@ -79,10 +79,12 @@ enum { DRIVER_NON_BLOCKING = 1, DRIVER_CAPTURE_THREAD = 1 };
     X(cuStreamSynchronize, "cuStreamSynchronize", (void *stream))                                              \
     X(cuStreamWaitEvent, "cuStreamWaitEvent", (void *stream, void *event, unsigned flags))                     \
     X(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (void *stream, int mode))                               \
+    X(cuStreamIsCapturing, "cuStreamIsCapturing", (void *stream, int *status))                                 \
     X(cuStreamEndCapture, "cuStreamEndCapture", (void *stream, void **graph))                                  \
     X(cuEventCreate, "cuEventCreate", (void **event, unsigned flags))                                          \
     X(cuEventDestroy, "cuEventDestroy_v2", (void *event))                                                      \
     X(cuEventRecord, "cuEventRecord", (void *event, void *stream))                                             \
+    X(cuEventRecordWithFlags, "cuEventRecordWithFlags", (void *event, void *stream, unsigned flags))           \
     X(cuEventSynchronize, "cuEventSynchronize", (void *event))                                                 \
     X(cuEventElapsedTime, "cuEventElapsedTime", (float *ms, void *from, void *to))                             \
     X(cuGraphInstantiate, "cuGraphInstantiateWithFlags", (void **exec, void *graph, unsigned long long flags)) \

@@ -24,7 +24,7 @@ static void embed(const cadre_session *s, team *t) {
     for (int i = lo; i < hi; i++)
         for (size_t c = 0; c < d; c++)
             p->x[row_offset(i, d) + c] = op_load(m->dtype, m->embedding, (size_t)p->id[i] * d + c);
-    team_barrier(t);
+    team_end(t, &(profile_op){.op = "embed", .bytes = (size_t)p->n * d * op_dtype_size(m->dtype)});
 }
 
 static void norm(const cadre_session *s, team *t, int n, const float *x, const float *weight, float *y) {
@@ -45,7 +45,7 @@ static void norm(const cadre_session *s, team *t, int n, const float *x, const f
     int lo, hi;
     while (team_take(t, n, row->knobs.norm.grain, &lo, &hi))
         m->norm_plan.kernel->run.norm(&a, &row->knobs.norm, lo, hi);
-    team_barrier(t);
+    team_end(t, &(profile_op){.op = m->norm_plan.key.role, .kernel = m->norm_plan.kernel->name});
 }
 
 /* Each head of one row through the q or k norm, in place. */
@@ -98,7 +98,8 @@ static void attend(const cadre_session *s, team *t, const model_layer *layer, in
     team_split(t, p->n, 1, &lo, &hi);
     for (int i = lo; i < hi; i++) place_row(s, layer, l, i);
     for (int i = 0; team_id(t) == 0 && i < p->n; i++) p->attn[i] = row_keys(s, l, i);
-    team_barrier(t);
+    team_end(t, layer->q_norm ? &(profile_op){"q and k norm+rope+cache", NULL, m->norm_plan.kernel->name, 0}
+                              : &(profile_op){.op = "rope+cache"});
     const plan_row *row = plan_use_team(&m->attn_plan, t, p->n);
     op_attn a = {.n = p->n,
                  .heads = c->heads,
@@ -113,7 +114,8 @@ static void attend(const cadre_session *s, team *t, const model_layer *layer, in
                  .otype = m->dtype};
     while (team_take(t, p->n * c->kv_heads, row->knobs.attn.grain, &lo, &hi))
         m->attn_plan.kernel->run.attn(&a, &row->knobs.attn, lo, hi);
-    team_barrier(t);
+    size_t bytes = team_watched(t) ? session_positions_read(p) * session_position_bytes(m) : 0;
+    team_end(t, &(profile_op){m->attn_plan.key.role, NULL, m->attn_plan.kernel->name, bytes});
 }
 
 /* Final norm and head on the rows that want logits; ids the tokenizer does not know are masked. */
@@ -126,12 +128,12 @@ static void head(const cadre_session *s, team *t) {
     team_split(t, p->logit_rows, 1, &lo, &hi);
     for (int i = lo; i < hi; i++)
         memcpy(p->last + row_offset(i, d), p->x + row_offset(p->logit_row[i], d), d * sizeof *p->x);
-    team_barrier(t);
+    team_end(t, &(profile_op){.op = "head", .part = "rows"});
     norm(s, t, p->logit_rows, p->last, m->norm, NULL);
     moe_dense_team(&m->head, t, p->logit_rows, p->z, p->ldz, p->logits, vocab, false);
     for (int i = lo; i < hi; i++)
         for (int j = 0; j < s->masked_count; j++) p->logits[row_offset(i, vocab) + (size_t)s->masked[j]] = -INFINITY;
-    team_barrier(t);
+    team_end(t, &(profile_op){.op = "head", .part = "mask"});
 }
 
 void forward_member(void *session, team *t) {
@@ -139,6 +141,7 @@ void forward_member(void *session, team *t) {
     cadre_model *m = s->model;
     step *p = &s->step;
     size_t d = (size_t)m->config.d;
+    if (s->profile && team_id(t) == 0) team_watch(t, s->profile);
     embed(s, t);
     for (int l = 0; l < m->config.layers; l++) {
         model_layer *layer = &m->layer[l];

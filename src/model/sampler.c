@@ -111,8 +111,9 @@ cadre_err cadre_session_sample(cadre_session *s, int i, const cadre_sampling *o,
                               s->step.logit_rows);
     cadre_err err = check_sampling(o, why);
     if (err) return err;
-    uint64_t mode = pool_enter_mode();
+    uint64_t mode = pool_enter_mode(), start = s->profile ? clock_ns() : 0;
     *id = choose(s, logits, o, rand_unit(o->seed, sequence, position));
     pool_leave_mode(mode);
+    if (s->profile) profile_book(s->profile, &(profile_op){.op = "sample"}, clock_ns() - start, 0);
     return CADRE_OK;
 }

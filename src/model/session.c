@@ -254,23 +254,31 @@ cadre_err cadre_session_rewind(cadre_session *s, int slot, int length, cadre_fai
 }
 
 /* ---- reading ---- */
-/* Keys and values that the step's sequences hold: rows of a chunk share theirs, the last has them all. */
-static size_t positions_read(const step *p) {
+/* Rows of a chunk share their keys and values, the last has them all. */
+size_t session_positions_read(const step *p) {
     size_t sum = 0;
     for (int i = 0; i < p->n; i++)
         if (i == p->n - 1 || p->slot[i + 1] != p->slot[i]) sum += (size_t)p->position[i] + 1;
     return sum;
 }
 
+size_t session_position_bytes(const cadre_model *m) {
+    return 2 * (size_t)m->config.kv_heads * (size_t)m->config.head_dim * op_dtype_size(m->dtype);
+}
+
 size_t cadre_session_step_bytes(const cadre_session *s) {
     const cadre_model *m = s->model;
     const model_config *c = &m->config;
-    size_t d = (size_t)c->d, width = (size_t)c->kv_heads * (size_t)c->head_dim, size = op_dtype_size(m->dtype);
+    size_t d = (size_t)c->d, size = op_dtype_size(m->dtype);
     if (s->step.n == 0) return 0;
     size_t bytes = s->step.moe.touched + (size_t)s->step.n * d * size + (s->step.logit_rows ? m->head.bytes : 0);
     for (int l = 0; l < c->layers; l++)
         bytes += m->layer[l].qkv.bytes + m->layer[l].o.bytes + moe_layer_fixed_bytes(&m->layer[l].mlp);
-    return bytes + (size_t)c->layers * positions_read(&s->step) * 2 * width * size;
+    return bytes + (size_t)c->layers * session_positions_read(&s->step) * session_position_bytes(m);
+}
+
+void cadre_session_profile(cadre_session *s, cadre_profile *profile) {
+    s->profile = profile ? &profile->rows : NULL;
 }
 
 const float *cadre_session_logits(const cadre_session *s, int i) {

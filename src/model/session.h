@@ -49,12 +49,17 @@ struct cadre_session {
     int masked_count;
     sample_candidate *candidates; /* [vocab] */
     float *weights;               /* [vocab]: e to the (logit - best) / temperature, by id */
+    profiler *profile;            /* NULL: steps are not watched */
 };
 
 /* Keys (values: which = 1) of a layer and slot. */
 static inline char *session_plane(const cadre_session *s, int layer, int slot, int which) {
     return s->cache + (((size_t)layer * (size_t)s->slots + (size_t)slot) * 2 + (size_t)which) * s->plane_bytes;
 }
+
+/* Keys and values that a step's sequences hold, in positions, and the bytes of one in one layer. */
+size_t session_positions_read(const step *p);
+size_t session_position_bytes(const cadre_model *m);
 
 /* What a session of these options would take. Errors as cadre_session_new. */
 cadre_err session_size(const cadre_model *model, const cadre_session_options *options, size_t *cache, size_t *scratch,

@@ -174,6 +174,11 @@ void cadre_moe_workspace_free(cadre_moe_workspace *w) {
     mem_free(w);
 }
 
+void cadre_moe_profile(cadre_moe_workspace *w, cadre_profile *profile) {
+    w->profile = profile;
+    if (w->space) w->space->stamps = profile ? profile->stamps : NULL;
+}
+
 /* ---- running ---- */
 typedef struct run_job {
     cadre_moe *moe;
@@ -182,12 +187,14 @@ typedef struct run_job {
     const float *x;
     float *out;
     bool route, experts;
+    profiler *watch; /* set by run */
 } run_job;
 
 static void run_member(void *ctx, team *t) {
     const run_job *j = ctx;
     moe_layer *m = &j->moe->layer;
     size_t d = (size_t)m->desc.d;
+    if (j->watch && team_id(t) == 0) team_watch(t, j->watch);
     if (j->route) moe_route_team(m, t, j->s, j->n, j->x, d);
     if (j->experts) moe_experts_team(m, t, j->s, j->n, j->x, d, NULL, 0, j->out, d, false);
 }
@@ -224,6 +231,7 @@ static cadre_err null_rows(cadre_fail *why) {
 
 static void run(cadre_moe_workspace *w, run_job job) {
     if (job.n == 0) return;
+    if (w->profile) job.watch = &w->profile->rows;
     if (switch_get(SWITCH_POISON) && job.route) {
         size_t bytes = job.moe->workspace_bytes;
         arena_poison(&(arena){.base = w->block, .used = bytes, .size = bytes});
@@ -238,7 +246,7 @@ cadre_err cadre_moe_run(cadre_moe *moe, cadre_moe_workspace *workspace, int n, c
     if (n > 0 && (!x || !out)) return null_rows(why);
     if (moe->gpu) return n ? api_gpu_run(moe, workspace, n, x, NULL, NULL, out, why) : CADRE_OK;
     if ((err = enter(workspace, why))) return err;
-    run(workspace, (run_job){moe, &workspace->scratch, n, x, out, true, true});
+    run(workspace, (run_job){moe, &workspace->scratch, n, x, out, true, true, NULL});
     leave(workspace);
     return CADRE_OK;
 }
@@ -251,7 +259,7 @@ cadre_err cadre_moe_route(cadre_moe *moe, cadre_moe_workspace *workspace, int n,
     if (moe->gpu) return api_gpu_route(moe, workspace, n, x, ids, weights, why);
     if ((err = enter(workspace, why))) return err;
     const moe_scratch *s = &workspace->scratch;
-    run(workspace, (run_job){moe, &workspace->scratch, n, x, NULL, true, false});
+    run(workspace, (run_job){moe, &workspace->scratch, n, x, NULL, true, false, NULL});
     size_t pairs = (size_t)n * (size_t)moe->desc.k;
     memcpy(ids, s->ids, pairs * sizeof *ids);
     memcpy(weights, s->weights, pairs * sizeof *weights);
@@ -273,7 +281,7 @@ cadre_err cadre_moe_experts(cadre_moe *moe, cadre_moe_workspace *workspace, int 
     if ((err = enter(workspace, why))) return err;
     memcpy(workspace->scratch.ids, ids, (size_t)(n * k) * sizeof *ids);
     memcpy(workspace->scratch.weights, weights, (size_t)(n * k) * sizeof *weights);
-    run(workspace, (run_job){moe, &workspace->scratch, n, x, out, false, true});
+    run(workspace, (run_job){moe, &workspace->scratch, n, x, out, false, true, NULL});
     leave(workspace);
     return CADRE_OK;
 }

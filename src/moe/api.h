@@ -18,8 +18,9 @@ struct cadre_moe_workspace {
     size_t bytes;        /* if their plans take as much */
     void *block;
     moe_scratch scratch;
-    moe_gpu_space *space; /* on a GPU */
-    _Atomic bool busy;    /* a run on the CPU is using it */
+    moe_gpu_space *space;   /* on a GPU */
+    cadre_profile *profile; /* NULL: runs are not watched */
+    _Atomic bool busy;      /* a run on the CPU is using it */
 };
 
 /* What every run checks first. */

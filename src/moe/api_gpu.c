@@ -65,7 +65,8 @@ cadre_err api_gpu_run(cadre_moe *moe, cadre_moe_workspace *w, int n, const float
     if (ids) r.ids = s->given, r.weights = s->given_weights;
     if (!err) err = moe_gpu_enqueue(moe->gpu, s, &r, why);
     if (!err) err = dev_cuda_get_async(gpu, out, s->out, (size_t)n * row, s->stream, why);
-    return err ? err : dev_cuda_sync(gpu, s->stream, why);
+    if (!err) err = dev_cuda_sync(gpu, s->stream, why);
+    return err || !w->profile ? err : cadre_profile_collect(w->profile, why);
 }
 
 /* A launch at a time: its routing stays in the space until the next. */

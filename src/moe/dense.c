@@ -58,5 +58,5 @@ void moe_dense_team(moe_dense *m, team *t, int n, const void *x, size_t ldx, flo
         a.next = w.next < panels ? (char *)m->w + (size_t)w.next * panel : NULL;
         m->plan.kernel->run.dense(&a, knobs, w.lo, w.hi);
     }
-    team_barrier(t);
+    team_end(t, &(profile_op){m->plan.key.role, NULL, m->plan.kernel->name, m->bytes});
 }

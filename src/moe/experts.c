@@ -47,6 +47,10 @@ void moe_experts_done(moe_experts *m) {
     *m = (moe_experts){0};
 }
 
+static void end(const moe_experts *m, team *t, const char *part, size_t bytes) {
+    team_end(t, &(profile_op){m->plan.key.role, part, m->plan.kernel->name, bytes});
+}
+
 /* Units of the up product: every active expert in `chunks` pieces of its panels. */
 static void up_team(const moe_experts *m, team *t, const moe_scratch *s, op_experts *a, const experts_knobs *knobs) {
     int step = op_up_step(m->dtype), chunk = knobs->chunk > step ? knobs->chunk : step;
@@ -58,7 +62,7 @@ static void up_team(const moe_experts *m, team *t, const moe_scratch *s, op_expe
         a->next = w.next < units ? next + (size_t)s->active[w.next / chunks] * m->up_stride : NULL;
         m->plan.kernel->run.experts.up(a, knobs, s->active[w.lo / chunks], lo, hi);
     }
-    team_barrier(t);
+    end(m, t, m->act == CADRE_RELU2 ? "up+act" : "gate+up+act", (size_t)s->active_count * m->up_stride);
 }
 
 static void down_team(const moe_experts *m, team *t, const moe_scratch *s, op_experts *a, const experts_knobs *knobs) {
@@ -69,7 +73,7 @@ static void down_team(const moe_experts *m, team *t, const moe_scratch *s, op_ex
         a->next = w.next < panels ? first + (size_t)w.next * panel : NULL;
         m->plan.kernel->run.experts.down(a, knobs, w.lo, w.hi);
     }
-    team_barrier(t);
+    end(m, t, "down+combine", (size_t)s->active_count * m->down_stride);
 }
 
 void moe_experts_run(moe_experts *m, team *t, moe_scratch *s, int n, const void *z, size_t ldz, float *out, size_t ldo,

@@ -67,11 +67,12 @@ typedef struct moe_gpu_space {
     size_t scratch;       /* up to here what a run makes anew */
     gpu_lists experts, shared;
     unsigned short *xq, *xb, *xs, *h, *y;
-    float *sum;           /* [n][d] fp32 out, where two parts make a bf16 one */
-    float *x, *out;       /* [n][d], of runs with host pointers */
-    int *given;           /* [n][k], the same */
-    float *given_weights; /* the same */
-    bool dirty;           /* a run stopped halfway: counters are not zero */
+    float *sum;              /* [n][d] fp32 out, where two parts make a bf16 one */
+    float *x, *out;          /* [n][d], of runs with host pointers */
+    int *given;              /* [n][k], the same */
+    float *given_weights;    /* the same */
+    dev_cuda_stamps *stamps; /* NULL: runs are not watched */
+    bool dirty;              /* a run stopped halfway: counters are not zero */
 } moe_gpu_space;
 /* False: too large to count. */
 bool moe_gpu_space_bytes(const moe_gpu *m, size_t *bytes);

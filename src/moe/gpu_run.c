@@ -130,15 +130,21 @@ typedef struct part {
     cadre_fail *why;
 } part;
 
-static cadre_err launch(const part *p, const gpu_kernel *k, size_t blocks, void **args) {
+/* NULL: what comes now is not told. */
+static cadre_err stamp(const part *p, const profile_op *op) {
+    return p->s->stamps ? dev_cuda_stamp(p->s->stamps, op, p->run->stream, p->why) : CADRE_OK;
+}
+
+static cadre_err launch(const part *p, const profile_op *op, const gpu_kernel *k, size_t blocks, void **args) {
     dev_cuda_launch l = {.kernel = &k->kernel,
                          .grid = {(unsigned)blocks},
                          .block = {k->threads},
                          .dynamic = k->dynamic,
-                         .overlap = true, /* every text waits before it reads */
+                         .overlap = !p->s->stamps, /* every text waits before it reads */
                          .stream = p->run->stream,
                          .args = args};
-    return dev_cuda_run(p->m->gpu, &l, p->why);
+    cadre_err err = dev_cuda_run(p->m->gpu, &l, p->why);
+    return err ? err : stamp(p, op);
 }
 
 static cadre_err route(const part *p) {
@@ -168,7 +174,8 @@ static cadre_err route(const part *p) {
                      .weights = l->weights};
     void *args[] = {&a};
     atomic_fetch_add_explicit(&pl->routers[i].runs, 1, memory_order_relaxed);
-    return launch(p, &m->routers[p->run->x_type == CADRE_F32][i], CLUSTER * (size_t)((p->n + tokens - 1) / tokens),
+    profile_op op = {"router", NULL, "router_bf16_sm90", (size_t)d->e * (size_t)d->d * sizeof(uint16_t)};
+    return launch(p, &op, &m->routers[p->run->x_type == CADRE_F32][i], CLUSTER * (size_t)((p->n + tokens - 1) / tokens),
                   args);
 }
 
@@ -199,7 +206,7 @@ static cadre_err take_given(const part *p) {
     a.xq = p->want_q ? p->s->xq : NULL, a.xb = p->want_b ? p->s->xb : NULL;
     void *args[] = {&a};
     size_t pairs = (size_t)p->n * (size_t)a.k, parts = (size_t)p->n * (size_t)(a.ldq / 8);
-    return launch(p, &p->m->lists, blocks_for(p, pairs > parts ? pairs : parts), args);
+    return launch(p, &(profile_op){.op = "lists"}, &p->m->lists, blocks_for(p, pairs > parts ? pairs : parts), args);
 }
 
 static const plan_gpu_row *row_for(const gpu_set *set, int n) {
@@ -238,7 +245,9 @@ static cadre_err run_set(const part *p, gpu_set *set, const gpu_lists *l, const 
                       .add = add};
     void *args[] = {&a};
     atomic_fetch_add_explicit(&set->plan.rows[i].runs, 1, memory_order_relaxed);
-    return launch(p, &set->kernels[i], (size_t)dev_cuda_about(p->m->gpu)->sms, args);
+    profile_op op = {set->plan.key.role, NULL, "experts_bf16_sm90",
+                     set->e == 1 ? set->up_stride + set->down_stride : 0};
+    return launch(p, &op, &set->kernels[i], (size_t)dev_cuda_about(p->m->gpu)->sms, args);
 }
 
 static cadre_err run_shared(const part *p, float *sum) {
@@ -247,7 +256,8 @@ static cadre_err run_shared(const part *p, float *sum) {
     lists_args a = lists_of(p, &m->shared, l);
     a.gate = m->shared_gate;
     void *args[] = {&a};
-    cadre_err err = launch(p, &m->single, ((size_t)p->n * 32 + THREADS - 1) / THREADS, args);
+    cadre_err err = launch(p, &(profile_op){.op = "shared expert", .part = "lists"}, &m->single,
+                           ((size_t)p->n * 32 + THREADS - 1) / THREADS, args);
     return err ? err : run_set(p, &m->shared, l, l->weights, sum, false, true);
 }
 
@@ -255,7 +265,7 @@ static cadre_err round_sum(const part *p, float *sum) {
     void *out = p->out;
     size_t count = (size_t)p->n * (size_t)p->m->desc.d;
     void *args[] = {&out, &sum, &count};
-    return launch(p, &p->m->round_out, blocks_for(p, count), args);
+    return launch(p, &(profile_op){.op = "round"}, &p->m->round_out, blocks_for(p, count), args);
 }
 
 static cadre_err run_experts(const part *p) {
@@ -296,6 +306,7 @@ static cadre_err run_part(part *p) {
     moe_gpu *m = p->m;
     choose_forms(p);
     cadre_err err = poison(p);
+    if (!err) err = stamp(p, NULL);
     if (!err) err = p->ids ? take_given(p) : route(p);
     if (!err && p->run->out) return run_experts(p);
     if (!err) /* what the experts do when they leave */

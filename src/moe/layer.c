@@ -146,7 +146,7 @@ void moe_route_team(moe_layer *m, team *t, moe_scratch *s, int n, const float *x
     for (int i = lo; i < hi; i++)
         op_route(&r, s->logits + (size_t)i * (size_t)d->e, s->ids + (size_t)i * (size_t)d->k,
                  s->weights + (size_t)i * (size_t)d->k, scratch);
-    team_barrier(t);
+    team_end(t, &(profile_op){.op = "top-k"});
 }
 
 static void run_shared(moe_layer *m, team *t, moe_scratch *s, int n, const float *x, size_t ldx, const void *z,
@@ -156,7 +156,7 @@ static void run_shared(moe_layer *m, team *t, moe_scratch *s, int n, const float
         route_all_to_one(s, n);
         for (int i = 0; i < n; i++) s->weights[i] = m->has_shared_gate ? op_sigmoid(s->logits[i]) : 1.0f;
     }
-    team_barrier(t);
+    team_end(t, &(profile_op){.op = "shared expert", .part = "weights"});
     moe_experts_run(&m->shared, t, s, n, z, ldz, out, ldo, true);
 }
 
@@ -171,11 +171,12 @@ void moe_experts_team(moe_layer *m, team *t, moe_scratch *s, int n, const float 
             for (int i = 0; i < n; i++) s->weights[i] = 1.0f;
         }
     }
+    const char *op = z ? "align" : "align+round";
     if (!z) {
         round_rows(m, t, s, n, x, ldx);
         z = s->x, ldz = op_stride(m->desc.dtype, m->desc.d);
     }
-    team_barrier(t);
+    team_end(t, &(profile_op){.op = op});
     moe_experts_run(&m->experts, t, s, n, z, ldz, out, ldo, add);
     if (m->has_shared) run_shared(m, t, s, n, x, ldx, z, ldz, out, ldo);
 }

@@ -246,6 +246,118 @@ static void captured(void **state) {
     nothing_left("a capture");
 }
 
+/* ---- a profile ---- */
+
+enum { ROWS = 8 };
+static int rows_of(const cadre_profile *p, cadre_profile_row *rows) {
+    memset(rows, 0, ROWS * sizeof *rows);
+    return cadre_profile_rows(p, rows, ROWS);
+}
+
+/* Every launch has a row; the stand-in's kernels take 250 us each. */
+static void is_row(const cadre_profile_row *r, const char *op, const char *kernel, int launches_, double bytes) {
+    assert_string_equal(r->op, op);
+    assert_string_equal(r->kernel, kernel);
+    assert_int_equal(r->launches, launches_);
+    assert_true(r->us == 250.0 * launches_ && r->bytes == bytes);
+}
+
+static void watched(void **state) {
+    (void)state;
+    cadre_profile *p = NULL;
+    cadre_profile_row r[ROWS];
+    open_all(SHARED);
+    must(cadre_profile_new(device, &p, fail_out));
+    assert_int_equal(launches(1, CADRE_BF16), 5);
+    assert_int_equal(f->stamps, 0); /* nobody watches yet */
+    assert_int_equal(f->overlap, 1);
+    cadre_moe_profile(space, p);
+    uint64_t host = cadre_allocations(), gpu = dev_cuda_allocations();
+    for (int i = 0; i < 3; i++) assert_int_equal(launches(1, CADRE_BF16), 5);
+    assert_int_equal(f->stamps, 3 * 6);
+    assert_int_equal(f->overlap, 0); /* a launch that overlaps the one before has no time of its own */
+    assert_int_equal(cadre_allocations(), host);
+    assert_int_equal(dev_cuda_allocations(), gpu);
+    assert_int_equal(rows_of(p, r), 0); /* not collected yet */
+    for (int i = 0; i < 2; i++) {       /* a second time there is nothing new */
+        must(cadre_profile_collect(p, fail_out));
+        assert_int_equal(rows_of(p, r), 5);
+        is_row(&r[0], "router", "router_bf16_sm90", 3, 3.0 * E * D * 2);
+        is_row(&r[1], "experts", "experts_bf16_sm90", 3, 0);
+        is_row(&r[2], "shared expert lists", "plain", 3, 0);
+        assert_string_equal(r[3].op, "shared expert");
+        assert_true(r[3].launches == 3 && r[3].bytes >= 3.0 * 3 * D * SHARED * 2);
+        is_row(&r[4], "round", "plain", 3, 0);
+    }
+    /* With given routing lists take the router's place; host pointers collect by themselves. */
+    static float in[D], to[D];
+    cadre_profile_clear(p);
+    must(cadre_moe_experts(moe, space, 1, in, ids, weights, to, fail_out));
+    assert_int_equal(rows_of(p, r), 4);
+    is_row(&r[0], "lists", "plain", 1, 0);
+    cadre_moe_profile(space, NULL);
+    uint64_t before = f->stamps;
+    assert_int_equal(launches(1, CADRE_F32), 4);
+    assert_int_equal(f->stamps, before);
+    cadre_profile_free(p);
+    close_all();
+    nothing_left("a profile");
+}
+
+/* A graph's stamps are part of it: each replay can be collected, until the profile starts anew. */
+static void watched_graph(void **state) {
+    (void)state;
+    cadre_profile *p = NULL;
+    cadre_profile_row r[ROWS];
+    void *graph = NULL;
+    open_all(0);
+    must(cadre_profile_new(device, &p, fail_out));
+    dev_cuda *gpu = moe->gpu->gpu;
+    cadre_moe_profile(space, p);
+    must(dev_cuda_capture_begin(gpu, stream, fail_out));
+    for (int i = 0; i < 2; i++) assert_int_equal(launches(20, CADRE_BF16), 0);
+    must(dev_cuda_capture_end(gpu, stream, &graph, fail_out));
+    assert_int_equal(f->stamps, 6);
+    for (int i = 1; i <= 3; i++) {
+        must(dev_cuda_graph_launch(gpu, graph, stream, fail_out));
+        if (i == 2) assert_int_equal(launches(1, CADRE_BF16), 2); /* beside it, told once */
+        must(cadre_profile_collect(p, fail_out));
+        assert_int_equal(rows_of(p, r), 2);
+        is_row(&r[0], "router", "router_bf16_sm90", 2 * i + (i > 1), (2 * i + (i > 1)) * (double)E * D * 2);
+        is_row(&r[1], "experts", "experts_bf16_sm90", 2 * i + (i > 1), 0);
+    }
+    cadre_profile_clear(p);
+    must(cadre_profile_collect(p, fail_out));
+    assert_int_equal(rows_of(p, r), 0);
+    /* More launches than there are events: said, not told wrong. */
+    for (int i = 0; i < 5500; i++) ok(enqueue(1, CADRE_F32));
+    assert_int_equal(cadre_profile_collect(p, &why), CADRE_RANGE);
+    assert_non_null(strstr(why.text, "collect earlier"));
+    cadre_profile_clear(p);
+    must(cadre_profile_collect(p, fail_out));
+    dev_cuda_graph_free(gpu, graph);
+    cadre_profile_free(p);
+    close_all();
+    nothing_left("a profile of a graph");
+}
+
+static void watched_errors(void **state) {
+    (void)state;
+    cadre_profile *p = NULL;
+    open_all(0);
+    trip("cuEventCreate", 7, 2, false);
+    assert_int_equal(cadre_profile_new(device, &p, &why), CADRE_NOMEM);
+    assert_int_equal(f->events, 0);
+    must(cadre_profile_new(device, &p, fail_out));
+    cadre_moe_profile(space, p);
+    trip("cuEventRecordWithFlags", 1, 719, false);
+    assert_int_equal(enqueue(1, CADRE_F32), CADRE_DEVICE);
+    assert_non_null(strstr(why.text, "cuEventRecordWithFlags"));
+    cadre_profile_free(p);
+    close_all();
+    nothing_left("errors of a profile");
+}
+
 /* ---- errors ---- */
 
 /* A run that stopped halfway leaves counters behind; the next one begins with zeros. */
@@ -359,12 +471,14 @@ static void host_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(refusals, each),   cmocka_unit_test_setup(memory_runs_out, each),
-        cmocka_unit_test_setup(arguments, each),  cmocka_unit_test_setup(others, each),
-        cmocka_unit_test_setup(queued, each),     cmocka_unit_test_setup(allocates_nothing, each),
-        cmocka_unit_test_setup(captured, each),   cmocka_unit_test_setup(stopped_halfway, each),
-        cmocka_unit_test_setup(lost, each),       cmocka_unit_test_setup(every_call, each),
-        cmocka_unit_test_setup(every_loss, each), cmocka_unit_test_setup(host_memory, each),
+        cmocka_unit_test_setup(refusals, each),        cmocka_unit_test_setup(memory_runs_out, each),
+        cmocka_unit_test_setup(arguments, each),       cmocka_unit_test_setup(others, each),
+        cmocka_unit_test_setup(queued, each),          cmocka_unit_test_setup(allocates_nothing, each),
+        cmocka_unit_test_setup(captured, each),        cmocka_unit_test_setup(watched, each),
+        cmocka_unit_test_setup(watched_graph, each),   cmocka_unit_test_setup(watched_errors, each),
+        cmocka_unit_test_setup(stopped_halfway, each), cmocka_unit_test_setup(lost, each),
+        cmocka_unit_test_setup(every_call, each),      cmocka_unit_test_setup(every_loss, each),
+        cmocka_unit_test_setup(host_memory, each),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -12,7 +12,13 @@ DRIVER_CALLS(X)
 fake_state fake;
 static _Thread_local void *stack[8]; /* of contexts */
 static _Thread_local int depth;
-static int things; /* addresses that stand for contexts, streams, events ... */
+/* The addresses of these stand for streams, events and graphs. Of an event: when it was; of a graph: how long it takes.
+ */
+enum { THINGS = 1 << 16 };
+static double at[THINGS];
+static int things;
+static double clock_ms; /* every kernel takes KERNEL_MS, in a graph too */
+static const double KERNEL_MS = 0.25;
 
 void fake_reset(void) {
     fake = (fake_state){.gpus = 2,
@@ -233,7 +239,16 @@ int fake_cuMemsetD8Async(driver_ptr to, unsigned char byte, size_t count, void *
 
 static void *thing(int *alive) {
     ++*alive;
-    return (char *)&things + ++things % 4096 * 64;
+    return &at[++things % THINGS];
+}
+/* NULL: a caller's own, which is none of ours. */
+static double *at_of(void *thing) {
+    uintptr_t from = (uintptr_t)at, p = (uintptr_t)thing;
+    return p >= from && p < from + sizeof at ? thing : NULL;
+}
+/* Inside a graph: since its begin. */
+static void stamp(void *event) {
+    if (at_of(event)) *at_of(event) = fake.captured >= 0 ? fake.captured * KERNEL_MS : clock_ms;
 }
 
 int fake_cuStreamCreate(void **stream, unsigned flags) {
@@ -264,13 +279,21 @@ int fake_cuStreamBeginCapture(void *stream, int mode) {
     fake.captured = 0;
     return 0;
 }
+int fake_cuStreamIsCapturing(void *stream, int *status) {
+    (void)stream;
+    GO_INSIDE("cuStreamIsCapturing");
+    *status = fake.captured >= 0;
+    return 0;
+}
 int fake_cuStreamEndCapture(void *stream, void **graph) {
     (void)stream;
     bool was = fake.captured >= 0;
+    int kernels = fake.captured;
     fake.captured = -1;
     GO_INSIDE("cuStreamEndCapture");
     if (!was) return 903;
     *graph = thing(&fake.graphs);
+    *at_of(*graph) = kernels * KERNEL_MS;
     return 0;
 }
 int fake_cuEventCreate(void **event, unsigned flags) {
@@ -286,9 +309,18 @@ int fake_cuEventDestroy(void *event) {
     return 0;
 }
 int fake_cuEventRecord(void *event, void *stream) {
-    (void)event;
     GO_INSIDE("cuEventRecord");
+    stamp(event);
     fake.stream = stream;
+    return 0;
+}
+/* Outside a capture the flag is an error, as with the real one. */
+int fake_cuEventRecordWithFlags(void *event, void *stream, unsigned flags) {
+    GO_INSIDE("cuEventRecordWithFlags");
+    if ((flags == DRIVER_EVENT_NODE) != (fake.captured >= 0)) return 1;
+    stamp(event);
+    fake.stream = stream;
+    fake.stamps++;
     return 0;
 }
 int fake_cuEventSynchronize(void *event) {
@@ -298,18 +330,19 @@ int fake_cuEventSynchronize(void *event) {
 }
 int fake_cuEventElapsedTime(float *ms, void *from, void *to) {
     GO_INSIDE("cuEventElapsedTime");
-    *ms = from == to ? 0.f : 0.25f;
+    *ms = at_of(from) && at_of(to) ? (float)(*at_of(to) - *at_of(from)) : 0.f;
     return 0;
 }
 int fake_cuGraphInstantiate(void **exec, void *graph, unsigned long long flags) {
-    (void)graph, (void)flags;
+    (void)flags;
     GO_INSIDE("cuGraphInstantiate");
     *exec = thing(&fake.graphs);
+    *at_of(*exec) = *at_of(graph);
     return 0;
 }
 int fake_cuGraphLaunch(void *exec, void *stream) {
-    (void)exec;
     GO_INSIDE("cuGraphLaunch");
+    clock_ms += *at_of(exec);
     fake.replays++;
     fake.stream = stream;
     return 0;
@@ -390,6 +423,9 @@ int fake_cuLaunchKernelEx(const driver_launch *l, void *function, void **args, v
     }
     strncpy(fake.kernel, function, sizeof fake.kernel - 1);
     fake.kernel[strcspn(fake.kernel, "(")] = 0;
-    fake.captured >= 0 ? (void)fake.captured++ : (void)fake.launches++;
+    if (fake.captured >= 0)
+        fake.captured++;
+    else
+        fake.launches++, clock_ms += KERNEL_MS;
     return 0;
 }

@@ -1,5 +1,6 @@
 /* fake.h: what a test can ask of the stand-in for the CUDA driver and NVRTC (fake/cuda.c, fake/nvrtc.c, one library),
- * and see of it. Device memory is host memory, kernels do nothing, and any call can be told to fail. */
+ * and see of it. Device memory is host memory, kernels do nothing and take 0.25 ms each by its events, and any call can
+ * be told to fail. */
 #ifndef TESTS_DEV_FAKE_H
 #define TESTS_DEV_FAKE_H
 #include <stddef.h>
@@ -16,7 +17,7 @@ typedef struct fake_state {
     int64_t fail_after;
     int fail_code, sticky, stuck;
     /* what was seen */
-    uint64_t calls, compilations, launches, replays;
+    uint64_t calls, compilations, launches, replays, stamps;
     const char *last; /* the call that failed */
     size_t used;
     int contexts, allocations, streams, events, graphs, modules, programs;       /* alive */

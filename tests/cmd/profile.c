@@ -1,0 +1,218 @@
+/* profile: `--profile` of both benches: the contract, rows and what is in no row are the step, figures follow from the
+ * raw samples, tokens stay the same; on a GPU with the stand-in of tests/dev/fake. */
+#include "command.h"
+#include <math.h>
+
+#define MODEL "tests/golden/models/qwen3_moe_bf16"
+#define MOE   "bench moe --shape E=16,d=64,f=32,k=2,shared=16 --m 1,5 --repeat 3 --visit-ms 1 --probe-mb 16 --layers 4"
+
+static char samples[128];
+
+static void fresh(void) {
+    assert_true(file_join(samples, sizeof samples, scratch, "samples.jsonl"));
+    unlink(samples);
+}
+
+static double number(const json *v, const char *key) {
+    const json *m = json_get(v, key);
+    if (!m || m->kind != JSON_NUMBER) fail_msg("%s is no number", key);
+    return m->number;
+}
+
+static const char *text(const json *v, const char *key) {
+    const json *m = json_get(v, key);
+    if (!m || m->kind != JSON_TEXT) fail_msg("%s is no text", key);
+    return m->text;
+}
+
+static void close_to(double a, double b) {
+    if (fabs(a - b) > 1e-9 * fabs(b) + 1e-9) fail_msg("%.12g, expected %.12g", a, b);
+}
+
+/* Sums of one row over the watched samples of this m (0: any); steps and time of all. */
+typedef struct sums {
+    double steps, total, launches, us;
+} sums;
+
+static sums sum_up(const json *row, int m) {
+    sums s = {0};
+    char *all;
+    size_t len;
+    assert_int_equal(file_read(samples, 1 << 26, &all, &len, NULL), CADRE_OK);
+    for (char *p = all; *p; p += strcspn(p, "\n"), p += *p == '\n') {
+        json_doc *doc;
+        assert_int_equal(json_parse("samples", p, strcspn(p, "\n"), &doc, NULL), CADRE_OK);
+        const json *v = json_root(doc), *raw = json_get(v, "profile");
+        if (raw && (!m || (int)number(v, "m") == m)) {
+            s.steps += number(v, "profile_steps");
+            s.total += number(v, "profile_us");
+            for (const json *r = raw->child; r; r = r->next)
+                if (!strcmp(text(r, "op"), text(row, "op")) && !strcmp(text(r, "kernel"), text(row, "kernel")))
+                    s.launches += number(r, "launches"), s.us += number(r, "us");
+        }
+        json_free(doc);
+    }
+    mem_free(all);
+    return s;
+}
+
+/* The rows of one profile: among themselves, with its check, and with the samples. */
+static void is_whole(const json *v, int m) {
+    const json *rows = json_get(v, "profile"), *check = json_get(v, "profile_check");
+    command_has(check, "steps step_us profiled_us attributed_us unattributed_us unattributed_share wait_us overhead");
+    double share = number(check, "unattributed_share"), us = 0, waited = 0;
+    assert_true(rows->count >= 3);
+    for (const json *r = rows->child; r; r = r->next) {
+        command_has(r, "op kernel launches us us_per_launch wait_us share bytes floor_us");
+        sums s = sum_up(r, m);
+        close_to(number(r, "us"), s.us / s.steps);
+        close_to(number(r, "launches"), s.launches / s.steps);
+        close_to(number(r, "us_per_launch"), s.us / s.launches);
+        close_to(number(r, "share"), s.us / s.total);
+        close_to(number(check, "profiled_us"), s.total / s.steps);
+        close_to(number(check, "steps"), s.steps);
+        share += number(r, "share"), us += number(r, "us"), waited += number(r, "wait_us");
+        assert_true(number(r, "wait_us") <= number(r, "us"));
+    }
+    close_to(share, 1);
+    close_to(number(check, "attributed_us"), us);
+    close_to(number(check, "attributed_us") + number(check, "unattributed_us"), number(check, "profiled_us"));
+    close_to(number(check, "wait_us"), waited);
+    assert_true(number(check, "overhead") > 0);
+}
+
+static const json *row_of(const json *v, const char *op) {
+    for (const json *r = json_get(v, "profile")->child; r; r = r->next)
+        if (!strcmp(text(r, "op"), op)) return r;
+    fail_msg("no row %s", op);
+    return NULL;
+}
+
+/* ---- end to end ---- */
+
+static void steps(void **state) {
+    (void)state;
+    char sha[65];
+    fresh();
+    for (int watched = 0; watched < 2; watched++) {
+        ran r =
+            command("bench -m " MODEL " --prompt-len 9 --gen-len 12 --batch 2 --warmup 1 --repeat 3 %s --json --out %s",
+                    watched ? "--profile" : "", samples);
+        assert_int_equal(r.status, 0);
+        json_doc *doc = command_json(&r);
+        const json *v = json_root(doc), *sum = json_get(v, "summary");
+        if (watched)
+            assert_string_equal(text(sum, "sha256"), sha);
+        else
+            strcpy(sha, text(sum, "sha256"));
+        assert_true(json_get(sum, "same_every_pass")->truth); /* watched passes among them */
+        assert_int_equal((int)number(sum, "allocs_per_step"), 0);
+        if (watched) {
+            is_whole(v, 0);
+            close_to(number(json_get(v, "profile_check"), "step_us"), number(sum, "step_ms") * 1e3);
+            /* 11 decode steps of 3 passes; every draw of both sequences */
+            assert_int_equal((int)number(json_get(v, "profile_check"), "steps"), 33);
+            assert_true(number(row_of(v, "sample"), "launches") == 2);
+            assert_true(number(row_of(v, "embed"), "launches") == 1);
+            assert_int_equal(json_get(row_of(v, "head"), "floor_us")->kind, JSON_NULL); /* it fits the caches */
+            for (const json *c = json_get(v, "receipts")->child; c; c = c->next) {
+                char op[80];
+                snprintf(op, sizeof op, "%s%s", text(c, "op"),
+                         !strcmp(text(c, "op"), "experts") ? " down+combine" : "");
+                if (number(c, "runs") > 0) assert_string_equal(text(row_of(v, op), "kernel"), text(c, "kernel"));
+            }
+        } else {
+            assert_int_equal(json_get(v, "profile")->kind, JSON_NULL);
+            assert_int_equal(json_get(v, "profile_check")->kind, JSON_NULL);
+        }
+        json_free(doc);
+        command_free(&r);
+    }
+    ran r = command("bench -m " MODEL " --prompt-len 5 --gen-len 4 --repeat 1 --profile --out %s", samples);
+    assert_non_null(strstr(r.out, "experts down+combine"));
+    assert_non_null(strstr(r.out, "is in no row"));
+    command_free(&r);
+}
+
+/* ---- one layer ---- */
+
+static void layer(void **state) {
+    (void)state;
+    fresh();
+    ran r = command(MOE " --routing router --profile --json --out %s", samples);
+    assert_int_equal(r.status, 0);
+    json_doc *doc = command_json(&r);
+    int m[] = {1, 5}, at = 0;
+    for (const json *v = json_get(json_root(doc), "rows")->child; v; v = v->next, at++) {
+        is_whole(v, m[at]);
+        close_to(number(json_get(v, "profile_check"), "step_us"), number(v, "us"));
+        static const char *const ops[] = {"router",
+                                          "top-k",
+                                          "align+round",
+                                          "experts gate+up+act",
+                                          "experts down+combine",
+                                          "shared expert weights",
+                                          "shared expert gate+up+act",
+                                          "shared expert down+combine"};
+        double bytes = 0;
+        assert_int_equal(json_get(v, "profile")->count, 8);
+        for (int i = 0; i < 8; i++) {
+            const json *row = row_of(v, ops[i]);
+            assert_true(number(row, "launches") == 1); /* of a layer */
+            if (json_get(row, "bytes")->kind == JSON_NULL) continue;
+            bytes += number(row, "bytes");
+            close_to(number(row, "floor_us"), number(row, "bytes") / number(v, "bandwidth_gbps") / 1e3);
+        }
+        assert_true(fabs(bytes / number(v, "bytes") - 1) < 1e-9);
+    }
+    json_free(doc);
+    command_free(&r);
+    fresh();
+    r = command(MOE " --json --out %s", samples);
+    doc = command_json(&r);
+    const json *v = json_get(json_root(doc), "rows")->child;
+    assert_int_equal(json_get(v, "profile")->kind, JSON_NULL);
+    json_free(doc);
+    command_free(&r);
+}
+
+/* ---- on a GPU: the stand-in's kernels take 250 us each ---- */
+
+static void gpu(void **state) {
+    (void)state;
+    char fake[300];
+    const char *build = getenv("CADRE_BUILD");
+    snprintf(fake, sizeof fake, "%s/fake/libfake.so", build ? build : "build");
+    fresh();
+    ran r =
+        command("bench moe --device cuda --shape E=8,d=256,f=128,k=2,shared=64 --m 1,3 --routing balanced --layers 3 "
+                "--repeat 3 --visit-ms 1 --profile --json --out %s --set cuda=%s --set nvrtc=%s --set cache=%s/kernels",
+                samples, fake, fake, scratch);
+    assert_int_equal(r.status, 0);
+    json_doc *doc = command_json(&r);
+    int m[] = {1, 3}, at = 0;
+    for (const json *v = json_get(json_root(doc), "rows")->child; v; v = v->next, at++) {
+        is_whole(v, m[at]);
+        static const char *const ops[] = {"router", "experts", "shared expert lists", "shared expert", "round"};
+        assert_int_equal(json_get(v, "profile")->count, 5);
+        for (int i = 0; i < 5; i++) {
+            close_to(number(row_of(v, ops[i]), "us"), 250);
+            close_to(number(row_of(v, ops[i]), "launches"), 1);
+            close_to(number(row_of(v, ops[i]), "share"), 0.2);
+        }
+        const json *check = json_get(v, "profile_check"), *experts = row_of(v, "experts");
+        close_to(number(check, "step_us"), 1250);
+        close_to(number(check, "unattributed_share"), 0);
+        close_to(number(check, "overhead"), 1);
+        close_to(number(experts, "bytes"), number(v, "experts_touched") * 3 * 256 * 128 * 2);
+        close_to(number(experts, "floor_us"), number(experts, "bytes") / number(v, "bandwidth_gbps") / 1e3);
+        assert_string_equal(text(experts, "kernel"), "experts_bf16_sm90");
+    }
+    json_free(doc);
+    command_free(&r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steps), cmocka_unit_test(layer), cmocka_unit_test(gpu)};
+    return cmocka_run_group_tests(tests, command_setup, command_teardown);
+}
