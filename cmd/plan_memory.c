@@ -4,6 +4,7 @@
 #include "op/align.h"
 #include "open.h"
 #include "plan.h"
+#include "plan/count.h"
 #include <string.h>
 
 static void say_parts(const plan_memory *a) {
@@ -72,17 +73,25 @@ cadre_err plan_memory_own(plan_memory *a, cadre_device *device, const cadre_moe_
     return finish(a, why);
 }
 
+/* What `cadre bench count` measures, for the layer's pairs on a GPU as large as an H100 or H200. */
+static void say_counting(plan_memory *a, int64_t pairs, bool naive) {
+    enum { SMS = 132 };
+    count_knobs knobs;
+    plan_count_knobs(&knobs);
+    int ctas = plan_count_ctas(&knobs, SMS);
+    count_grid g = count_grid_of(pairs, knobs.block, ctas);
+    snprintf(a->counting, sizeof a->counting,
+             "%s; counting %lld pairs by count.block=%d: %lld of %d CTAs busy, %lld block%s each",
+             naive ? "so few pairs that vLLM sorts nothing" : "sorted by expert", (long long)pairs, knobs.block,
+             (long long)g.busy, ctas, (long long)g.per_cta, g.per_cta == 1 ? "" : "s");
+}
+
 cadre_err plan_memory_foreign(plan_memory *a, const gemm_key *key, const gemm_config *config, cadre_fail *why) {
-    int64_t pairs = (int64_t)key->m * key->topk, block = switch_get(SWITCH_COUNT_BLOCK);
+    int64_t pairs = (int64_t)key->m * key->topk;
     align_plan p = align_plan_of(pairs, key->e, config->v[GEMM_BM]);
-    align_grid g = align_grid_of(pairs, block, 132);
     *a = (plan_memory){.m = key->m, .stages = work_stages, .stage_count = WORK_STAGES};
     a->count = work_foreign(key, p.capacity, p.blocks, a->parts);
     a->who = "vLLM's buffers: one set for all layers; the outputs of up and down share memory";
-    snprintf(a->counting, sizeof a->counting,
-             "%s; counting %lld pairs by count.block=%lld: %lld of 132 CTAs busy, %lld block%s each",
-             align_naive(key->m, key->topk, key->e, false) ? "so few pairs that vLLM sorts nothing"
-                                                           : "sorted by expert",
-             (long long)pairs, (long long)block, (long long)g.busy, (long long)g.per_cta, g.per_cta == 1 ? "" : "s");
+    say_counting(a, pairs, align_naive(key->m, key->topk, key->e, false));
     return finish(a, why);
 }

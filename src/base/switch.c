@@ -127,9 +127,6 @@ cadre_err switch_parse(const switch_def *defs, int count, const char *assignment
     if (!word && (!whole(equals + 1, &v) || v < d->low || v > d->high))
         return cadre_fail_set(why, CADRE_RANGE, "switch %s is '%.100s', expected a whole number in %ld..%ld", d->name,
                               equals + 1, d->low, d->high);
-    if (defs == switch_defs && i == SWITCH_COUNT_BLOCK && (v & (v - 1)))
-        return cadre_fail_set(why, CADRE_RANGE, "switch %s is %ld, expected a power of two in %ld..%ld", d->name, v,
-                              d->low, d->high);
     *index = i;
     *value = v;
     return CADRE_OK;

@@ -1,4 +1,4 @@
-/* align.c: token counting, aligned offsets and the order of rows; integers only, but for align_sum.
+/* align.c: aligned offsets and the order of rows; integers only, but for align_sum.
  * Every function gives the same result on any scratch content, and rows of an expert come by rising pair. */
 #include "op/align.h"
 
@@ -6,26 +6,6 @@
 
 static int64_t round_up(int64_t v, int64_t a) {
     return (v + a - 1) / a * a;
-}
-
-/* ---- counting ---- */
-
-static void count_block(const int64_t *ids, int64_t lo, int64_t hi, int64_t start, int local, int32_t *counts) {
-    for (int64_t p = lo; p < hi; p++) {
-        /* Unsigned, since the difference of two far ids does not fit. */
-        if (ids[p] >= start && (uint64_t)ids[p] - (uint64_t)start < (uint64_t)local) counts[ids[p] - start]++;
-    }
-}
-
-void align_count(const int64_t *ids, int64_t valid, int k, int64_t start, int local, int64_t block, int32_t *counts) {
-    int64_t pairs = valid * k;
-    for (int64_t lo = 0; lo < pairs; lo += block)
-        count_block(ids, lo, pairs - lo < block ? pairs : lo + block, start, local, counts);
-}
-
-align_grid align_grid_of(int64_t pairs, int64_t block, int64_t ctas) {
-    int64_t blocks = pairs / block + (pairs % block != 0), per_cta = blocks / ctas + (blocks % ctas != 0);
-    return (align_grid){blocks, per_cta, per_cta ? blocks / per_cta + (blocks % per_cta != 0) : 0};
 }
 
 /* ---- sizes ---- */

@@ -1,19 +1,8 @@
-/* align.h: token counting, alignment and permutation of routed pairs: integer work with exact, named semantics.
+/* align.h: alignment and permutation of routed pairs: integer work with exact, named semantics.
  * A pair is token * k + slot; ids are expert ids, -1 = empty slot. All offsets that can pass 2^31 are int64. */
 #ifndef CADRE_OP_ALIGN_H
 #define CADRE_OP_ALIGN_H
 #include "op/op.h"
-
-/* counts[i] += number of pairs p < valid * k with ids[p] - start == i, 0 <= i < local; other ids are ignored. The
- * caller zeroes counts. `block` pairs are taken at a time (any value >= 1: same result; a test walks the matrix). */
-void align_count(const int64_t *ids, int64_t valid, int k, int64_t start, int local, int64_t block, int32_t *counts);
-
-/* How a counting kernel of `ctas` persistent blocks of threads shares the work: `blocks` of `block` pairs, each CTA
- * takes per_cta of them in a row (the last may get fewer), `busy` CTAs get any. Sizes >= 1; pairs 0: nobody is busy. */
-typedef struct align_grid {
-    int64_t blocks, per_cta, busy;
-} align_grid;
-align_grid align_grid_of(int64_t pairs, int64_t block, int64_t ctas);
 
 /* Aligned prefix sums: each count rounded up to a multiple of a (0 stays 0). */
 void align_prefix(const int32_t *counts, int n, int a, int64_t *exclusive, int64_t *inclusive);

@@ -40,3 +40,6 @@
 #endif
 
 #define CADRE_KERNELS(K) CADRE_KERNELS_REF(K) CADRE_KERNELS_X86(K)
+
+/* Of op/count.h, the meaning first. */
+#define CADRE_COUNT_KERNELS(K) K(count_ref) K(count_cpu)

@@ -62,4 +62,24 @@ typedef struct op_family_def {
     int count;
 } op_family_def;
 extern const op_family_def op_families[OP_FAMILY_COUNT];
+
+/* Counting local tokens (op/count.h) is no family of the model's step: nothing here does it on its own, since the lists
+ * of experts are made with their counts. Values are as low..high says; block and warps are powers of two. */
+#define CADRE_COUNT_KNOBS(X)                                                                                  \
+    X(block, 128, 64, 1024,                                                                                   \
+      "pairs that a block counts where tokens per expert are counted, a power of two; 1024 restores the old") \
+    X(warps, 4, 1, 32, "warps of a block of threads that counts, a power of two")                             \
+    X(ctas, 0, 0, 65535, "blocks of threads that count; 0: one per multiprocessor, or per thread of the CPU") \
+    X(atomics, 1, 0, 2,                                                                                       \
+      "how a pair is added: 1 relaxed, 2 with acquire and release; 0 not at all, to see what the rest takes") \
+    X(private, 0, 0, 1, "each block of threads sums up in a histogram of its own, and adds that")
+enum { COUNT_NONE, COUNT_RELAXED, COUNT_ORDERED }; /* atomics */
+typedef struct count_knobs {
+#define X(name, def, low, high, what) int name;
+    CADRE_COUNT_KNOBS(X)
+#undef X
+} count_knobs;
+#define X(name, def, low, high, what) +1
+enum { COUNT_KNOBS = 0 CADRE_COUNT_KNOBS(X) };
+#undef X
 #endif

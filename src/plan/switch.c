@@ -1,4 +1,5 @@
-/* switch.c: every switch by its name: base's registry, and one per kernel knob ("dense.rows"). */
+/* switch.c: every switch by its name: base's registry, and one per kernel knob ("dense.rows", "count.block"). */
+#include "plan/count.h"
 #include "plan/gpu.h"
 #include "plan/plan.h"
 
@@ -59,6 +60,7 @@ cadre_err cadre_set(const char *assignment, cadre_fail *why) {
     if (find_knob(assignment, &family, &knob, &text)) return set_knob(family, knob, text, why);
     cadre_err err;
     if (plan_gpu_set(assignment, &err, why)) return err;
+    if (plan_count_set(assignment, &err, why)) return err;
     if (switch_text_parse(assignment, &err, why)) return err;
     err = switch_parse(switch_defs, SWITCH_COUNT, assignment, &index, &value, why);
     if (!err) switch_set((switch_id)index, value);
@@ -82,7 +84,8 @@ bool plan_switch_at(int i, switch_def *def, long *value) {
         *value = overrides[f][i];
         return true;
     }
-    return plan_gpu_switch(i, def, value);
+    if (i < COUNT_KNOBS) return plan_count_switch(i, def, value);
+    return plan_gpu_switch(i - COUNT_KNOBS, def, value);
 }
 
 const char *cadre_switch(int i) {

@@ -63,7 +63,6 @@ static void parsing(void **state) {
             "switch spin is '99999999999999999999', expected a whole number in 0..1000000");
     refuses("isa=avx", "switch isa is 'avx', expected a whole number in 0..9");
     refuses("pin", "switch pin needs a value: pin=0..1");
-    refuses("count.block=96", "switch count.block is 96, expected a power of two in 64..1024");
     assert_int_equal(slot, -7);
     refuses("pi=1", "no switch is called 'pi'");
     assert_int_equal(slot, -1);

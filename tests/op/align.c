@@ -1,4 +1,4 @@
-/* align.c: counting, prefix sums, capacities, block alignment and row order against the vectors V01..V09, V22..V26, V29
+/* align.c: prefix sums, capacities, block alignment and row order against the vectors V06..V09, V22..V26, V29
  * and the field reports A01..A08. */
 #include <stdlib.h>
 
@@ -20,141 +20,6 @@ static void field(const char *id) {
             if ((got)[i] != want[i]) fail_msg("[%d] is %lld, not %lld", i, (long long)(got)[i], (long long)want[i]); \
         }                                                                                                            \
     } while (0)
-
-/* ---- counting ---- */
-
-static void counts_small(void **state) {
-    (void)state;
-    static const int64_t ids[] = {0, 1, 1, 2, 3, 1}, none[] = {-1, -1, -1, -1}, far[] = {INT64_MIN, INT64_MAX, 2, 0};
-    int32_t counts[2] = {0};
-    align_count(ids, 3, 2, 1, 2, 128, counts);
-    assert_ints(counts, 2, 3, 1);
-    vector("V01");
-    memset(counts, 0, sizeof counts);
-    align_count(ids, 2, 2, 1, 2, 128, counts);
-    assert_ints(counts, 2, 2, 1);
-    vector("V02");
-    memset(counts, 0, sizeof counts);
-    align_count(none, 2, 2, 1, 2, 128, counts);
-    align_count(none, 2, 2, -1, 2, 128, counts); /* a start below 0 makes -1 a pair */
-    assert_ints(counts, 2, 4, 0);
-    memset(counts, 0, sizeof counts);
-    align_count(none, 2, 2, 0, 2, 128, counts);
-    align_count(ids, 0, 2, 0, 2, 128, counts);
-    align_count(ids, 3, 2, 100, 2, 128, counts); /* all on other ranks */
-    align_count(far, 2, 2, 3, 2, 1, counts);
-    align_count(far, 1, 2, INT64_MAX - 1, 0, 1, counts);
-    assert_ints(counts, 2, 0, 0);
-    vector("V03");
-    align_count(ids, 3, 2, 1, 2, 3, counts);
-    align_count(ids, 3, 2, 1, 2, 3, counts); /* counts are added to */
-    assert_ints(counts, 2, 6, 2);
-}
-
-enum { K = 8, EXPERTS = 128, LOCAL = 32, SEEDS = 10 };
-typedef void counter(const int64_t *ids, int64_t valid, int k, int64_t start, int local, int64_t block,
-                     int32_t *counts);
-
-static void count_one_by_one(const int64_t *ids, int64_t valid, int k, int64_t start, int local, int64_t block,
-                             int32_t *counts) {
-    (void)block;
-    for (int64_t p = 0; p < valid * k; p++) {
-        for (int i = 0; i < local; i++) counts[i] += ids[p] - start == i;
-    }
-}
-
-static void count_one_more(const int64_t *ids, int64_t valid, int k, int64_t start, int local, int64_t block,
-                           int32_t *counts) {
-    align_count(ids, valid * k + 1, 1, start, local, block, counts);
-}
-
-static void count_one_less(const int64_t *ids, int64_t valid, int k, int64_t start, int local, int64_t block,
-                           int32_t *counts) {
-    align_count(ids, valid * k > 0 ? valid * k - 1 : 0, 1, start, local, block, counts);
-}
-
-typedef struct matrix {
-    long cells, skipped, different, counted, populated;
-} matrix;
-
-/* One cell: the subject at `block` against align_count at 1024 and against the plain loop. */
-static void cell(counter *subject, const int64_t *ids, int64_t valid, int start, int64_t block, matrix *m) {
-    int32_t got[LOCAL] = {0}, want[LOCAL] = {0}, plain[LOCAL] = {0};
-    subject(ids, valid, K, start, LOCAL, block, got);
-    align_count(ids, valid, K, start, LOCAL, 1024, want);
-    count_one_by_one(ids, valid, K, start, LOCAL, 1, plain);
-    m->cells++;
-    m->different += memcmp(got, want, sizeof got) != 0 || memcmp(got, plain, sizeof got) != 0;
-    for (int i = 0; i < LOCAL; i++) {
-        m->counted += got[i];
-        m->populated += got[i] > 0;
-    }
-}
-
-static matrix walk(counter *subject, const int64_t *blocks, int count) {
-    static const int64_t valids[] = {0, 1, 7, 63, 256, 1000, 4096}, capacities[] = {16384, 4096, 512};
-    static int64_t ids[16384 * K + 1];
-    matrix m = {0};
-    for (int seed = 0; seed < SEEDS; seed++) {
-        for (int c = 0; c < 3; c++) {
-            rand_stream r = {(uint64_t)seed, (uint64_t)c << 32};
-            for (int64_t p = 0; p <= capacities[c] * K; p++) ids[p] = (int64_t)rand_below(&r, EXPERTS);
-            for (int v = 0; v < 7; v++) {
-                for (int start = 0; start < EXPERTS; start += LOCAL) {
-                    for (int b = 0; b < count; b++) {
-                        if (valids[v] > capacities[c])
-                            m.skipped++; /* more tokens than fit */
-                        else
-                            cell(subject, ids, valids[v], start, blocks[b], &m);
-                    }
-                }
-            }
-        }
-    }
-    return m;
-}
-
-static void counts_matrix(void **state) {
-    (void)state;
-    static const int64_t blocks[] = {128, 256, 512}, more[] = {1, 64, 1000, 1024, INT64_MAX};
-    matrix m = walk(align_count, blocks, 3);
-    assert_int_equal(m.cells, 2280);
-    assert_int_equal(m.skipped, 240);
-    assert_int_equal(m.different, 0);
-    /* Not vacuous: every valid pair has been counted by one of the four starts, and most experts are populated. */
-    assert_int_equal(m.counted, SEEDS * 3L * K * (2 * (0 + 1 + 7 + 63 + 256 + 1000 + 4096) + 0 + 1 + 7 + 63 + 256));
-    assert_true(m.populated > 2280 * LOCAL / 2);
-    assert_int_equal(walk(align_count, more, 5).different, 0);
-    vector("V04");
-    assert_true(walk(count_one_more, blocks, 3).different > 0);
-    assert_true(walk(count_one_less, blocks, 3).different > 0);
-    vector("V05");
-}
-
-/* Source reports 1.1: how many of the CTAs have work. */
-static void grids(void **state) {
-    (void)state;
-    static const int64_t cases[][6] = {
-        /* pairs, block, ctas: blocks, per CTA, busy */
-        {2048, 1024, 152, 2, 1, 2},
-        {2048, 256, 152, 8, 1, 8},
-        {2048, 128, 152, 16, 1, 16},
-        {2048, 64, 152, 32, 1, 32},
-        {131072, 1024, 152, 128, 1, 128},
-        {131072, 128, 152, 1024, 7, 147},
-        {131072, 64, 152, 2048, 14, 147},
-        {131072, 128, 132, 1024, 8, 128},
-        {0, 128, 132, 0, 0, 0},
-        {1, 1024, 1, 1, 1, 1},
-        {INT64_MAX, 1, 1, INT64_MAX, INT64_MAX, 1},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        align_grid g = align_grid_of(cases[i][0], cases[i][1], cases[i][2]);
-        assert_int_equal(g.blocks, cases[i][3]);
-        assert_int_equal(g.per_cta, cases[i][4]);
-        assert_int_equal(g.busy, cases[i][5]);
-    }
-}
 
 /* ---- sizes ---- */
 
@@ -428,21 +293,12 @@ static void sums(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_small),
-        cmocka_unit_test(counts_matrix),
-        cmocka_unit_test(grids),
-        cmocka_unit_test(prefixes),
-        cmocka_unit_test(capacities),
-        cmocka_unit_test(plans),
-        cmocka_unit_test(offsets_past_2_31),
-        cmocka_unit_test(blocks_example),
-        cmocka_unit_test(blocks_map),
-        cmocka_unit_test(any_sizes),
-        cmocka_unit_test(blocks_all_tokens),
-        cmocka_unit_test(empty_slots),
-        cmocka_unit_test(dirty_scratch),
-        cmocka_unit_test(nothing_to_do),
-        cmocka_unit_test(small_batches),
+        cmocka_unit_test(prefixes),       cmocka_unit_test(capacities),
+        cmocka_unit_test(plans),          cmocka_unit_test(offsets_past_2_31),
+        cmocka_unit_test(blocks_example), cmocka_unit_test(blocks_map),
+        cmocka_unit_test(any_sizes),      cmocka_unit_test(blocks_all_tokens),
+        cmocka_unit_test(empty_slots),    cmocka_unit_test(dirty_scratch),
+        cmocka_unit_test(nothing_to_do),  cmocka_unit_test(small_batches),
         cmocka_unit_test(sums),
     };
     probe_flush();

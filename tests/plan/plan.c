@@ -127,7 +127,7 @@ static void every_switch_is_listed(void **state) {
         if (n < SWITCH_COUNT) assert_string_equal(def.name, switch_defs[n].name);
         knobs += n >= SWITCH_COUNT && strchr(def.name, '.');
     }
-    int all = PLAN_GPU_KNOB_COUNT;
+    int all = PLAN_GPU_KNOB_COUNT + COUNT_KNOBS;
     for (int i = 0; i < OP_FAMILY_COUNT; i++) all += op_families[i].count;
     assert_int_equal(knobs, all);
     assert_int_equal(n, SWITCH_COUNT + all);

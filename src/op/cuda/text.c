@@ -42,7 +42,10 @@ bool op_cuda_text_is_header(const op_cuda_text *text) {
     " -DWGMMA=1 -DTOKEN_TILES=" #tokens " -DFEW_TOKENS=" #few " -DWARPS=8 -DUP_TILES=8 -DDOWN_TILES=8 -DKC=64"          \
     " -DSTAGES=" #stages " -DAHEAD=" #ahead " -DCOPIERS=" #copiers " -DMOST_TASKS=" #tasks
 
-static const char sm90[] = "sm_90a";
+#define COUNT(block, warps, atomics, private)                                                                           \
+    "-DBLOCK=" #block " -DWARPS=" #warps " -DATOMICS=" #atomics " -DPRIVATE=" #private
+
+static const char sm90[] = "sm_90a", every[] = "sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a";
 const op_cuda_corner op_cuda_corners[] = {
     {"pack.cu", sm90, ""},
     {"lists.cu", sm90, ""},
@@ -81,6 +84,15 @@ const op_cuda_corner op_cuda_corners[] = {
     {"router.cu", sm90, ODD " -DX_F32=0 -DTOKEN_TILES=8"},
     {"router.cu", sm90, SHAPE(7168, 2048, 256, 8) " -DX_F32=0 -DTOKEN_TILES=8"},
     {"router.cu", sm90, SHAPE(48, 40, 257, 32) " -DX_F32=1 -DTOKEN_TILES=4"},
+    /* counting: the old block and the new one, ends of the knobs */
+    {"count.cu", every, COUNT(128, 4, 1, 0)},
+    {"count.cu", sm90, COUNT(1024, 4, 1, 0)},
+    {"count.cu", sm90, COUNT(1024, 4, 2, 0)},
+    {"count.cu", sm90, COUNT(1024, 1, 1, 0)},
+    {"count.cu", sm90, COUNT(64, 32, 0, 0)},
+    {"count.cu", sm90, COUNT(256, 4, 0, 1)},
+    {"count.cu", sm90, COUNT(512, 8, 1, 1)},
+    {"count.cu", sm90, COUNT(1024, 32, 2, 1)},
     {NULL, NULL, NULL},
 };
 /* clang-format on */

@@ -20,7 +20,9 @@
     X(op_cuda_router_cu, "router.cu")     \
     X(op_cuda_lists_cuh, "lists.cuh")     \
     X(op_cuda_lists_cu, "lists.cu")       \
-    X(op_cuda_pack_cu, "pack.cu")
+    X(op_cuda_pack_cu, "pack.cu")         \
+    X(op_cuda_count_cuh, "count.cuh")     \
+    X(op_cuda_count_cu, "count.cu")
 
 typedef struct op_cuda_text {
     const char *name, *text; /* text: terminated */
