@@ -114,7 +114,7 @@ typedef struct lab_arm_figures {
     const char *name;
     int n, visits, left_out, unmeasured; /* samples used; visits; warm-ups left out; null values */
     const double *values;                /* [n], in order of time */
-    const int *visit_of;                 /* [n] */
+    const int *visit_of;                 /* [n] index into visit_means */
     const double *visit_means;           /* [visits], in order of time */
     const int *visit_orders;             /* [visits] lab_sample.order of each */
     double mean, median, sd, low, high;  /* sd with n - 1 */
@@ -159,7 +159,7 @@ typedef struct lab_contrast {
     const double *pairs; /* [pair_count] visit i of the arm / visit i of the reference - 1 */
     int pair_count;
     double per_step_ratio; /* NaN without acceptance */
-    double noise;          /* relative sd between visits of equal set-ups, pooled over the arms */
+    double noise;          /* relative sd between visits of equal set-ups, pooled over both arms; NaN: not known */
     double noise_floor; /* relative: what two equal set-ups would show in this many visits (1 - level of the time), or
                            what equal arms of this run or the question did show, if more. Less never wins */
     int visits_needed;  /* per arm, to tell `effect` from none at this noise; 0: not known */

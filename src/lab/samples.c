@@ -270,15 +270,15 @@ static void number_visits(lab_samples *s, place *p) {
     }
 }
 
-/* The order of a visit is that of any of its lines. A run in which some visit has none is numbered anew. */
+/* The order of a visit is the least that any of its lines tells. A run in which some visit has none is numbered anew.
+ */
 static bool spread_orders(lab_samples *s, place *p, int from, int to) {
     for (int i = from, j; i < to; i = j) {
         int order = 0;
         for (j = i; j < to && same_visit(&p[i], &p[j]); j++)
-            if (p[j].s->order) order = p[j].s->order;
+            if (p[j].s->order && (!order || p[j].s->order < order)) order = p[j].s->order;
         if (!order) return false;
-        for (int k = i; k < j; k++)
-            if (!p[k].s->order) s->items[p[k].at].order = order;
+        for (int k = i; k < j; k++) s->items[p[k].at].order = order;
     }
     return true;
 }
