@@ -63,12 +63,14 @@ static void look_at(walk *w, int block) {
     }
 }
 
+/* A subject that is wrong anyway finds nothing by it: what it counts must have been right without the fault. */
 static cadre_err plant(walk *w) {
+    bool right = !memcmp(w->old, w->want, sizeof w->old);
     w->a.extra = 1;
-    cadre_err err = count_at(w, blocks[0], w->got);
+    cadre_err err = count_at(w, OLD, w->got);
     w->a.extra = 0;
     w->m->planted++;
-    w->m->caught += !err && memcmp(w->got, w->want, sizeof w->got) != 0;
+    w->m->caught += !err && right && memcmp(w->got, w->want, sizeof w->got) != 0;
     return err;
 }
 

@@ -120,6 +120,7 @@ static void planted(void **state) {
     k.atomics = COUNT_NONE;
     m = matrix((counter){&op_count_kernels[1], CTAS, 0}, &k, 1);
     assert_int_equal(m.sum, 0);
+    assert_int_equal(m.caught, 0);
     assert_false(count_matrix_ok(&m));
     vector("V05");
 }

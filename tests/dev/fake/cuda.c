@@ -365,7 +365,7 @@ int fake_cuGraphDestroy(void *graph) {
 int fake_cuModuleLoadData(void **module, const void *image) {
     GO_INSIDE("cuModuleLoadData");
     if (!memcmp(image, "\177ELF", 4))
-        image = "experts( router( pack( lists( single( round_out( fill( read4( read8( nothing(";
+        image = "experts( router( pack( lists( single( round_out( fill( read4( read8( nothing( count( empty(";
     else if (memcmp(image, "FAKE", 4))
         return 200;
     *module = malloc(strlen(image) + 1);
@@ -383,8 +383,10 @@ int fake_cuModuleUnload(void *module) {
 /* A function is its name inside the module's text. */
 int fake_cuModuleGetFunction(void **function, void *module, const char *name) {
     GO_INSIDE("cuModuleGetFunction");
-    *function = strstr(module, name);
-    return *function ? 0 : 500;
+    char *here = strstr(module, name);
+    while (here && here[strlen(name)] != '(') here = strstr(here + 1, name);
+    *function = here;
+    return here ? 0 : 500;
 }
 int fake_cuFuncGetAttribute(int *value, int id, void *function) {
     (void)function;
@@ -407,7 +409,6 @@ int fake_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function
 }
 int fake_cuLaunchKernelEx(const driver_launch *l, void *function, void **args, void **extra) {
     GO_INSIDE("cuLaunchKernelEx");
-    (void)args;
     if (!function || extra) return 1;
     memcpy(fake.grid, &l->grid_x, sizeof fake.grid);
     memcpy(fake.block, &l->block_x, sizeof fake.block);
@@ -427,5 +428,6 @@ int fake_cuLaunchKernelEx(const driver_launch *l, void *function, void **args, v
         fake.captured++;
     else
         fake.launches++, clock_ms += KERNEL_MS;
+    if (fake.captured < 0 && !strcmp(fake.kernel, "count")) fake_count(args);
     return 0;
 }

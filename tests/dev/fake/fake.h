@@ -31,6 +31,7 @@ typedef struct fake_state {
 extern fake_state fake;
 void fake_reset(void) __attribute__((constructor));
 
-/* Used inside it: the code that this call must return; 0: go on. */
+/* Used inside it: the code that this call must return; 0: go on. The kernel that does something. */
 int fake_call(const char *name);
+void fake_count(void **args);
 #endif
