@@ -31,6 +31,7 @@ static cadre_err keep_sample(const moe_bench *b, const moe_row *r, const moe_vis
     shape_put(&o, &b->shape);
     json_put_text(&o, "routing", b->routing.text);
     json_put_int(&o, "m", r->plan.m);
+    routing_load_put(&o, &r->plan.load);
     b->put_plan(&o, b, r);
     json_put_int(&o, "layers", b->layers.count);
     json_put_int(&o, "steps", v->steps);
@@ -91,6 +92,7 @@ static void put_row(json_out *o, const moe_bench *b, const moe_row *r) {
     json_open(o, NULL, '{');
     json_put_int(o, "m", r->plan.m);
     json_put_real(o, "experts_touched", f.touched);
+    routing_load_put(o, &r->plan.load);
     json_put_real(o, "bytes", f.bytes);
     json_put_real(o, "us", f.us);
     json_open(o, "us_interval", '[');
@@ -161,6 +163,14 @@ static void say_drift(const moe_bench *b) {
         say_note("read bandwidth wandered between %.0f and %.0f GB/s: compare floor/time, not times", low, high);
 }
 
+/* Random weights may send nearly all tokens to a few experts: the figure goes with its histogram. */
+static void say_loads(const moe_bench *b) {
+    char text[400];
+    say("  rows of an expert: experts of a layer that have so many");
+    for (int i = 0; i < b->count; i++)
+        say("    m = %-5d %s", b->rows[i].plan.m, routing_load_text(&b->rows[i].plan.load, text));
+}
+
 void moe_bench_say(const moe_bench *b) {
     static const char *const head[] = {"m",          "experts", "MB",    "us",     "95 %",  "floor us",
                                        "floor/time", "GB/s",    "probe", "config", "source"};
@@ -175,6 +185,7 @@ void moe_bench_say(const moe_bench *b) {
     for (int i = 0; i < 11; i++) table_cell(&t, "%s", head[i]);
     for (int i = 0; i < b->count; i++) say_row(&t, b, &b->rows[i]);
     table_print(&t, say_stream(), 2);
+    say_loads(b);
     say_drift(b);
     for (int i = 0; i < b->count && b->profile; i++) {
         attribution a = attributed(b, &b->rows[i]);

@@ -32,6 +32,7 @@ typedef struct layer_plan {
     bool own; /* the layers' own router runs, and ids are what it chooses */
     int32_t *ids;
     double touched[LAYER_SETS];
+    routing_load load; /* of all sets and layers */
 } layer_plan;
 cadre_err layers_plan(layers *l, const routing *r, int m, uint64_t seed, layer_plan *p, cadre_fail *why);
 /* Where in p->ids the routing of a layer begins. */

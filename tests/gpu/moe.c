@@ -163,17 +163,18 @@ static cadre_err replay(rig *g, int n, int how) {
     return err;
 }
 
+static cadre_profile *watch; /* thousands of events: made once */
+
 static cadre_err run_watched(rig *g, int n, int how) {
-    static cadre_profile *p; /* thousands of events: made once */
     cadre_profile_row rows[8];
-    cadre_err err = p ? CADRE_OK : cadre_profile_new(device, &p, &why);
+    cadre_err err = watch ? CADRE_OK : cadre_profile_new(device, &watch, &why);
     if (err) return err;
-    cadre_profile_clear(p);
-    cadre_moe_profile(g->space, p);
+    cadre_profile_clear(watch);
+    cadre_moe_profile(g->space, watch);
     err = how & GRAPH ? replay(g, n, how) : enqueue(g, n, how);
     cadre_moe_profile(g->space, NULL);
-    if (!err) err = cadre_profile_collect(p, &why);
-    int count = cadre_profile_rows(p, rows, 8), wrong = count < 2;
+    if (!err) err = cadre_profile_collect(watch, &why);
+    int count = cadre_profile_rows(watch, rows, 8), wrong = count < 2;
     for (int i = 0; i < count; i++) wrong += !(rows[i].us > 0.1 && rows[i].us < 1e5);
     if (wrong) tap(false, "%s n=%d: %d rows of a profile, %d wrong", g->s->name, n, count, wrong);
     return err;
@@ -500,6 +501,7 @@ int main(int argc, char **argv) {
         else if (i == 0 || s->desc.groups || s->desc.shared_f)
             test_shape(s, i == 0);
     }
+    cadre_profile_free(watch);
     dev_cuda_stream_free(gpu, stream);
     cadre_device_close(device);
     return tap_end();
