@@ -208,7 +208,8 @@ typedef struct lab_stack {
     double leave_interval[LAB_FACTORS_MOST][2];
     lab_verdict *verdict; /* of all arms against none */
 } lab_stack;              /* texts are copied; the samples must live as long */
-/* Effects whose arms are not there are NaN. Intervals: delta method and Welch's degrees of freedom over visits.
+/* Effects whose arms are not there, or refused by a gate, are NaN. One factor alone predicts itself: gaps 0, intervals
+ * NaN. Intervals: delta method and Welch's degrees of freedom over visits.
  * `factors` names the factors in the order of the bits; arm_masks[i] is the mask of arm_names[i]; all 2^k masks are
  * there (or the singles, none and all: then only those effects are told). Errors: as lab_verdict_new. */
 cadre_err lab_stack_new(const lab_samples *s, const lab_question *q, const char *const *factors, int factor_count,
