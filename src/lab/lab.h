@@ -363,6 +363,8 @@ typedef struct lab_report {
 } lab_report;
 /* The report as one text, for mem_free. */
 cadre_err lab_report_write(const lab_report *r, lab_format format, char **text, size_t *len, cadre_fail *why);
+/* What came out for one contrast, a sentence for people; cut at size. */
+void lab_verdict_say(const lab_verdict *v, int contrast, char *text, size_t size);
 /* The members of `ab verdict --json` into an open object. */
 void lab_verdict_json(const lab_verdict *v, json_out *o);
 void lab_stack_json(const lab_stack *s, json_out *o);

@@ -26,6 +26,9 @@ void rep_escape(rep_text *out, const char *text) {
         case '\'':
             rep_put(out, "&#39;");
             break;
+        case ' ': /* a figure and its "%" stay on one line */
+            rep_put(out, text[1] == '%' ? "\xC2\xA0" : " ");
+            break;
         default:
             rep_put_n(out, text, 1);
         }

@@ -22,11 +22,11 @@ static void change_text(char *text, size_t size, const lab_contrast *c, double r
 static void interval_row(rep_text *out, const lab_verdict *v, const rep_scale *s, const char *label, const char *value,
                          double ratio, const double interval[2], int arm, bool main) {
     rep_row_open(out, label, value, main);
-    rep_bar(out, s, -v->question.effect, v->question.effect, "band", 0, 28);
+    rep_bar(out, s, -v->question.effect, v->question.effect, "band", 0);
     rep_line_v(out, s, 0, "zero");
     if (isfinite(interval[0]) && isfinite(interval[1]))
         rep_whisker(out, s, interval[0] - 1, interval[1] - 1, main ? "whisker strong" : "whisker");
-    if (isfinite(ratio)) rep_mark(out, rep_place_of(s, ratio - 1), 14, arm, "");
+    if (isfinite(ratio)) rep_mark(out, rep_place_of(s, ratio - 1), arm);
     rep_row_close(out);
 }
 
@@ -99,7 +99,7 @@ void rep_draw_ladder(const rep_page *p, rep_text *out) {
                  told ? rep_percent(change, v->contrasts[i - 1].ratio - 1, 2) : "");
         rep_row_open(out, clean(&name, a->name), value, false);
         rep_whisker(out, &s, a->low, a->high, "whisker");
-        rep_mark(out, rep_place_of(&s, a->mean), 14, i, "");
+        rep_mark(out, rep_place_of(&s, a->mean), i);
         rep_row_close(out);
     }
     rep_rows_axis(out, &s, clean(&name, rep_unit(v)));
@@ -128,7 +128,7 @@ static void total_row(rep_text *out, const rep_scale *s, const char *label, cons
                       double measured, int colour, bool main) {
     rep_row_open(out, label, value, main);
     rep_line_v(out, s, measured, "target");
-    rep_mark(out, rep_place_of(s, at), 14, colour, "");
+    rep_mark(out, rep_place_of(s, at), colour);
     rep_row_close(out);
 }
 
@@ -144,7 +144,7 @@ static double step_row(rep_text *out, const rep_scale *s, const lab_stack *k, in
     rep_row_open(out, label, value, false);
     rep_line_v(out, s, measured, "target");
     rep_line_v(out, s, from, "step");
-    rep_bar(out, s, from, to, to < from ? "fall" : "rise", 6, 16);
+    rep_bar(out, s, from, to, to < from ? "fall" : "rise", 16);
     rep_row_close(out);
     return to;
 }
@@ -207,8 +207,8 @@ void rep_draw_profile(const rep_page *p, rep_text *out) {
         snprintf(value, sizeof value, "%s us, %s %%%s%s", us, share, isfinite(x->floor_us) ? ", floor " : "",
                  isfinite(x->floor_us) ? floor_us : "");
         rep_row_open(out, clean(&name, x->op ? x->op : "-"), value, false);
-        if (isfinite(x->us)) rep_bar(out, &s, 0, x->us, "time", 5, 18);
-        if (isfinite(x->floor_us)) rep_bar(out, &s, 0, x->floor_us, "floor", 9, 10);
+        if (isfinite(x->us)) rep_bar(out, &s, 0, x->us, "time", 18);
+        if (isfinite(x->floor_us)) rep_bar(out, &s, 0, x->floor_us, "floor", 10);
         rep_row_close(out);
     }
     rep_rows_axis(out, &s, "us per step");

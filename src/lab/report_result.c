@@ -72,6 +72,13 @@ static void put_sentence(rep_text *t, const lab_verdict *v, const lab_contrast *
         rep_put(t, "; that is not enough to tell.");
 }
 
+void lab_verdict_say(const lab_verdict *v, int contrast, char *text, size_t size) {
+    rep_text t = {0};
+    put_sentence(&t, v, &v->contrasts[contrast]);
+    snprintf(text, size, "%s", t.text && !t.failed ? t.text : lab_outcome_name(v->contrasts[contrast].outcome));
+    mem_free(t.text);
+}
+
 static void put_question(rep_text *t, const lab_verdict *v) {
     char text[REP_NUMBER];
     rep_number(text, v->question.effect * 100, rep_decimals(v->question.effect * 100) - 2);
