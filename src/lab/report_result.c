@@ -101,14 +101,14 @@ static void make_head(rep_page *p) {
     const lab_verdict *v = p->verdict;
     const char *title = r->title ? r->title : r->experiment ? r->experiment->name : NULL;
     const char *asks = r->asks ? r->asks : r->experiment ? r->experiment->asks : NULL;
-    if (title)
+    if (title && *title)
         rep_put_clean(&p->title, title);
     else {
         rep_put_clean(&p->title, v->metric);
         rep_put(&p->title, " against ");
         rep_put_clean(&p->title, v->arms[0].name);
     }
-    if (asks)
+    if (asks && *asks)
         rep_put_clean(&p->asks, asks);
     else
         put_question(&p->asks, v);

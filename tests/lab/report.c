@@ -170,7 +170,7 @@ static void text_has_the_figures(void **state) {
     static const char *const all[] = {
         "Does ON change tokens_per_s by 1 % or more against OFF?",
         "Win: tokens_per_s of ON is 2.290 % higher than that of OFF (95 % interval +1.950 % to +2.630 %)",
-        "higher\nis better.", /* lines are broken at 100 characters */
+        "\nhigher is better.", /* lines are broken at 100 characters */
         "Welch t on logs of visit means, 2 + 2 visits  +2.290 %  1.02290  1.01950  1.02630",
         "ON                +527.0       460.0  1.08e-05   1.08e-05          0.333      0.333",
         "ON   1.02215 to 1.02366                  1.02204 to 1.02376",
@@ -249,12 +249,12 @@ static void refused_difference_is_not_told(void **state) {
         "Refused: no difference between ON and OFF is told; failed gates: family, acceptance.",
         "OFF      1  aaaa          5    5000                0",
         "ON       2  bbbb          5    5000                0",
-        "OFF      2     500      1565                4.130",
-        "ON       1     500      1490                3.980",
+        "OFF      2     500      1565              4.130",
+        "ON       1     500      1490              3.980",
         "family      FAILED  ON         2 families",
         NULL,
     };
-    static const char *const figures[] = {"2.29", "527", "460.0", "1.08e-05", "1.0229", "2.300", "1.0195", NULL};
+    static const char *const figures[] = {"2.29", "527.0", "460.0", "1.08e-05", "1.0229", "2.300", "1.0195", NULL};
     made m;
     (void)state;
     make(&m, "OFF", "ON");
@@ -339,7 +339,7 @@ static void balanced(const char *html) {
             p = strstr(p, until) - 1;
         }
     }
-    assert_int_equal(depth, 0);
+    if (depth) fail_msg("<%s> is open at the end", open[depth - 1]);
 }
 
 static void hostile_names_stay_text(void **state) {
@@ -365,7 +365,9 @@ static void hostile_names_stay_text(void **state) {
         snprintf(m.verdict.gates[0].why, sizeof m.verdict.gates[0].why, "%s", names[i]);
         m.report.profile = &(lab_profile_row){.op = names[i], .kernel = names[i], .us = 3, .share = 1, .floor_us = 1};
         m.report.profile_count = 1;
-        char *html = written(&m, LAB_HTML), *text = written(&m, LAB_TEXT), *md = written(&m, LAB_MARKDOWN);
+        char *html = written(&m, LAB_HTML), *text = written(&m, LAB_TEXT), *md;
+        m.report.command = NULL; /* in a block of code, "<" is "<" */
+        md = written(&m, LAB_MARKDOWN);
         assert_int_equal(count_of(html, "<script"), 1);
         assert_int_equal(count_of(html, "<img"), 0);
         assert_int_equal(count_of(html, "</title>"), 1 + count_of(html, "</title></use>"));
@@ -488,7 +490,7 @@ static void stack_shows_both_expectations(void **state) {
     must(lab_report_write(&r, LAB_TEXT, &text, &len, fail_out));
     must(lab_report_write(&r, LAB_HTML, &html, &len, fail_out));
     holds(text, (const char *const[]){"a x b       -26.14 %         8.594               8.679         -0.98 %",
-                                      "8.835         -2.73 %", "a        -10.04 %", "b        -20.14 %", NULL});
+                                      "8.835         -2.73 %", "a       -10.04 %", "b       -20.14 %", NULL});
     holds(html,
           (const char *const[]){"expected: sum of the singles", "<b>8.679</b> <span>measured -0.98\xC2\xA0% to it",
                                 "<b>8.835</b> <span>measured -2.73\xC2\xA0% to it", "class=\"rows ladder\"", NULL});
