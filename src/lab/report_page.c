@@ -202,6 +202,11 @@ int rep_value_decimals(const lab_verdict *v) {
     return rep_decimals(least > 0 ? least : size / 10);
 }
 
+/* Of one sample an interval is a point: that is none. */
+bool rep_interval_known(const double interval[2]) {
+    return isfinite(interval[0]) && isfinite(interval[1]) && interval[0] < interval[1];
+}
+
 int rep_ratio_decimals(const lab_contrast *c) {
     int decimals = rep_decimals(c->interval[1] - c->interval[0]);
     return decimals < 4 ? 4 : decimals > 6 ? 6 : decimals;

@@ -39,11 +39,11 @@ static void contrast_rows(const rep_page *p, rep_text *out, const rep_scale *s, 
     change_text(value, sizeof value, c, c->ratio, c->interval);
     interval_row(out, v, s, label, value, c->ratio, c->interval, i + 1, true);
     if (v->arm_count > 2) return;
-    if (isfinite(c->bootstrap[0])) {
+    if (rep_interval_known(c->bootstrap)) {
         change_text(value, sizeof value, c, c->ratio, c->bootstrap);
         interval_row(out, v, s, "bootstrap over samples, percentile", value, c->ratio, c->bootstrap, i + 1, false);
     }
-    if (isfinite(c->log_ratio[0])) {
+    if (rep_interval_known(c->log_ratio)) {
         change_text(value, sizeof value, c, c->ratio, c->log_ratio);
         interval_row(out, v, s, "Welch t on logs, over samples", value, c->ratio, c->log_ratio, i + 1, false);
     }

@@ -139,7 +139,7 @@ cadre_err rep_page_make(const lab_report *r, rep_page *p, cadre_fail *why) {
 /* "0.98 to 1.02", by the decimals of the contrast. */
 static void cell_interval(rep_page *p, const double interval[2], int decimals) {
     char low[REP_NUMBER], high[REP_NUMBER];
-    if (isfinite(interval[0]) && isfinite(interval[1]))
+    if (rep_interval_known(interval))
         rep_cell(p, "%s to %s", rep_number(low, interval[0], decimals), rep_number(high, interval[1], decimals));
     else
         rep_cell(p, "-");
@@ -262,7 +262,8 @@ static bool any_told(const lab_verdict *v) {
 static bool any_estimate(const lab_verdict *v) {
     for (int i = 0; i + 1 < v->arm_count; i++) {
         const lab_contrast *c = &v->contrasts[i];
-        if (c->outcome != LAB_REFUSED && (isfinite(c->bootstrap[0]) || isfinite(c->log_ratio[0]))) return true;
+        if (c->outcome != LAB_REFUSED && (rep_interval_known(c->bootstrap) || rep_interval_known(c->log_ratio)))
+            return true;
     }
     return false;
 }
