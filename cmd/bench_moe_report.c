@@ -15,6 +15,11 @@ static double floor_us(const moe_bench *b, int m, double bytes, double gbps) {
     return memory > compute ? memory : compute;
 }
 
+static const char *spaces_of(const moe_bench *b) {
+    static const char *const names[] = {"own", "one", "fresh"};
+    return names[b->layers.spaces];
+}
+
 static void put_steps(json_out *o, const moe_visit *v) {
     json_put_int(o, "instances", v->instances);
     json_open(o, "step_us", '[');
@@ -36,6 +41,8 @@ static cadre_err keep_sample(const moe_bench *b, const moe_row *r, const moe_vis
     json_put_int(&o, "layers", b->layers.count);
     json_put_int(&o, "steps", v->steps);
     json_put_real(&o, "us", r->us[v->visit]);
+    json_put_text(&o, "workspace", spaces_of(b));
+    json_put_real(&o, "allocs_per_run", b->device->gpu ? NAN : v->allocations);
     if (v->step_us) put_steps(&o, v);
     json_put_real(&o, "bytes", r->bytes[v->visit]);
     json_put_real(&o, "gbps_before", v->gbps[0]);
@@ -56,6 +63,7 @@ cadre_err moe_bench_keep(const moe_bench *b, moe_row *r, const moe_visit *v, cad
     r->probe[at] = (v->gbps[0] + v->gbps[1]) / 2;
     r->floor[at] = floor_us(b, r->plan.m, r->bytes[at], r->probe[at]);
     r->ratio[at] = r->floor[at] / r->us[at];
+    r->allocations += v->allocations / b->o->repeat;
     if (v->watched) attribution_add(&r->attribution, v->watched);
     return keep_sample(b, r, v, why);
 }
@@ -106,18 +114,25 @@ static void put_row(json_out *o, const moe_bench *b, const moe_row *r) {
     json_put_text(o, "config", r->config);
     json_put_text(o, "source", r->source);
     json_put_text(o, "kernel", b->kernel);
+    json_put_real(o, "allocs_per_run", b->device->gpu ? NAN : r->allocations);
+    json_put_text(o, "sha256", *r->sha ? r->sha : NULL);
     json_put_text(o, "numerics", b->numerics);
     attribution a = attributed(b, r);
     attribution_put(o, &a);
     json_close(o, '}');
 }
 
+enum { MOE_RECEIPTS = 64 };
+
 int moe_bench_json(const moe_bench *b) {
     json_out o = {0};
+    cadre_receipt receipts[MOE_RECEIPTS];
+    int n = layers_receipts(&b->layers, receipts, MOE_RECEIPTS);
     say_json_open(&o, "bench moe");
     shape_put(&o, &b->shape);
     json_put_text(&o, "routing", b->routing.text);
     json_put_int(&o, "layers", b->layers.count);
+    json_put_text(&o, "workspace", spaces_of(b));
     json_put_bool(&o, "cold", b->layers.cold);
     json_open(&o, "rows", '[');
     for (int i = 0; i < b->count; i++) put_row(&o, b, &b->rows[i]);
@@ -128,6 +143,7 @@ int moe_bench_json(const moe_bench *b) {
     json_put_text(&o, "device", cadre_device_name(b->device));
     json_put_text(&o, "numerics", b->numerics);
     open_put_switches(&o);
+    open_put_list(&o, receipts, n < MOE_RECEIPTS ? n : MOE_RECEIPTS);
     json_close(&o, '}');
     return say_json(&o, EXIT_FINE);
 }
