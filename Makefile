@@ -93,7 +93,7 @@ $(FAKE): $(wildcard tests/dev/fake/*) src/dev/driver.h src/dev/nvrtc.h
 	@mkdir -p $(@D)
 	$(call say,FAKE)
 	$(Q)$(CC) $(ALL) $(CFLAGS) -shared -fvisibility=default tests/dev/fake/*.c -o $@
-$(BUILD)/tests/dev/cuda $(BUILD)/tests/moe/api_gpu $(BUILD)/tests/moe/count $(BUILD)/tests/cmd/doctor_cuda $(BUILD)/tests/cmd/bench_moe_gpu $(BUILD)/tests/cmd/profile: | $(FAKE)
+$(BUILD)/tests/dev/cuda $(BUILD)/tests/moe/api_gpu $(BUILD)/tests/moe/count $(BUILD)/tests/cmd/doctor_cuda $(BUILD)/tests/cmd/bench_moe_gpu $(BUILD)/tests/cmd/bench_count $(BUILD)/tests/cmd/profile: | $(FAKE)
 
 # Tests see internals, and run with assertions on when the build defines CADRE_CHECKS.
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/internal.a

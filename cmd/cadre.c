@@ -8,6 +8,7 @@ static const opts_command *const commands[] = {
     &run_command,
     &bench_command,
     &bench_moe_command,
+    &bench_count_command,
     &bench_invariance_command,
     &eval_command,
     &plan_explain_command,
