@@ -28,7 +28,7 @@ TESTBIN := $(TEST:tests/%.c=$(BUILD)/tests/%)
 FUZZ    := $(wildcard tests/fuzz/*.c)
 GPU     := $(wildcard tests/gpu/*.c)
 
-.PHONY: build demo check test tests-build cuda-resources build-gpu-tests check-gpu install format lint fuzz fuzz-replay clean setup
+.PHONY: build demo check test tests-build cuda-resources build-gpu-tests check-gpu check-report install format lint fuzz fuzz-replay clean setup
 .SECONDARY:
 build: $(BUILD)/cadre $(BUILD)/libcadre.a
 
@@ -146,6 +146,10 @@ $(BUILD)/gpu/%: $(BUILD)/tests/gpu/%.o $(BUILD)/internal.a
 build-gpu-tests: $(GPU:tests/gpu/%.c=$(BUILD)/gpu/%)
 check-gpu:
 	@SANITIZER="$(SANITIZER)" ONLY="$(ONLY)" sh tests/gpu/run.sh $(BUILD) $(SET)
+
+# Reports in a real browser; skipped where there is no Chromium. SHOTS=folder keeps screenshots.
+check-report: build
+	@sh tests/lab/browser.sh $(BUILD) $(SHOTS)
 
 # After a kernel changed on purpose: the registers, shared memory and spills that tests/op/cuda_compile holds them to.
 cuda-resources: $(BUILD)/tests/op/cuda_compile

@@ -15,8 +15,11 @@ static void change_text(char *text, size_t size, const lab_contrast *c, double r
     char change[REP_NUMBER], low[REP_NUMBER], high[REP_NUMBER];
     int d = rep_ratio_decimals(c) - 2;
     rep_percent(change, ratio - 1, d);
-    snprintf(text, size, "%s (%s to %s)", change, rep_percent(low, interval[0] - 1, d),
-             rep_percent(high, interval[1] - 1, d));
+    if (!rep_interval_known(interval))
+        snprintf(text, size, "%s", change);
+    else
+        snprintf(text, size, "%s (%s to %s)", change, rep_percent(low, interval[0] - 1, d),
+                 rep_percent(high, interval[1] - 1, d));
 }
 
 static void interval_row(rep_text *out, const lab_verdict *v, const rep_scale *s, const char *label, const char *value,
@@ -34,8 +37,9 @@ static void contrast_rows(const rep_page *p, rep_text *out, const rep_scale *s, 
     const lab_verdict *v = p->verdict;
     const lab_contrast *c = &v->contrasts[i];
     char value[160], label[400];
-    snprintf(label, sizeof label, "%.120s%s%.200s", clean(name, c->arm->name), c->estimator ? ": " : "",
-             c->estimator ? c->estimator : "");
+    bool named = c->estimator && v->arm_count == 2;
+    snprintf(label, sizeof label, "%.120s%s%.200s", clean(name, c->arm->name), named ? ": " : "",
+             named ? c->estimator : "");
     change_text(value, sizeof value, c, c->ratio, c->interval);
     interval_row(out, v, s, label, value, c->ratio, c->interval, i + 1, true);
     if (v->arm_count > 2) return;
@@ -154,7 +158,8 @@ static void waterfall_rows(rep_text *out, const rep_scale *s, const lab_stack *k
     double none = k->verdict->arms[0].mean, measured = rep_measured(k, all), at = none;
     int d = rep_value_decimals(k->verdict);
     char value[200], number[REP_NUMBER], change[REP_NUMBER], label[300];
-    snprintf(label, sizeof label, "%.250s (none)", clean(name, k->verdict->arms[0].name));
+    snprintf(label, sizeof label, "none: %.250s", clean(name, k->verdict->arms[0].name));
+    if (!strcmp(k->verdict->arms[0].name, "none")) label[4] = 0;
     total_row(out, s, label, rep_number(number, none, d), none, measured, 0, false);
     for (int i = 0; i < k->factor_count; i++) at = step_row(out, s, k, i, at, measured, name);
     gap_text(value, sizeof value, all->additive, d, all->additive_gap, all->additive_interval);

@@ -172,7 +172,7 @@ static void text_has_the_figures(void **state) {
         "Win: tokens_per_s of ON is 2.290 % higher than that of OFF (95 % interval +1.950 % to +2.630 %)",
         "\nhigher is better.", /* lines are broken at 100 characters */
         "Welch t on logs of visit means, 2 + 2 visits  +2.290 %  1.02290  1.01950  1.02630",
-        "ON                +527.0       460.0  1.08e-05   1.08e-05          0.333      0.333",
+        "ON                +527.0       460.0  1.08e-05   1.08e-05          0.333      0.333              0.001",
         "ON   1.02215 to 1.02366                  1.02204 to 1.02376",
         "Pairs, ON against OFF: +2.300 %, +2.280 %.",
         "power of 80 % from 3 visits per arm on; there are 2 and 2.",
@@ -213,9 +213,9 @@ static void unknown_figures_are_dashes(void **state) {
     m.contrast.visits_needed = 0;
     m.verdict.drift = NAN;
     char *text = written(&m, LAB_TEXT), *html = written(&m, LAB_HTML);
-    holds(text,
-          (const char *const[]){"Underpowered: tokens_per_s of ON is", "that is not enough to tell.",
-                                "460.0  1.08e-05   1.08e-05              -          -", "Drift: not known", NULL});
+    holds(text, (const char *const[]){"Underpowered: tokens_per_s of ON is", "that is not enough to tell.",
+                                      "460.0  1.08e-05   1.08e-05              -          -              0.001",
+                                      "Drift: not known", NULL});
     assert_null(strstr(text, "nan"));
     assert_null(strstr(html, "nan"));
     mem_free(text);
@@ -493,7 +493,7 @@ static void stack_shows_both_expectations(void **state) {
                                       "8.835         -2.73 %", "a       -10.04 %", "b       -20.14 %", NULL});
     holds(html,
           (const char *const[]){"expected: sum of the singles", "<b>8.679</b> <span>measured -0.98\xC2\xA0% to it",
-                                "<b>8.835</b> <span>measured -2.73\xC2\xA0% to it", "class=\"rows ladder\"", NULL});
+                                "<b>8.835</b> <span>measured -2.73\xC2\xA0% to it", NULL});
     balanced(html);
     mem_free(text);
     mem_free(html);
