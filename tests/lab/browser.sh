@@ -65,6 +65,17 @@ cat >"$dir/profile.json" <<'END'
 {"profile": [{"op": "experts", "kernel": "up", "launches": 48, "us": 3600, "share": 0.72, "floor_us": 2484},
              {"op": "router", "kernel": null, "launches": 48, "us": 1400, "share": 0.28, "floor_us": null}]}
 END
+# Three factors, four visits, noise from a fixed sequence, warm-ups, long names.
+awk 'BEGIN { srand(3); split("8 7.4 6.6 6.0 7.8 7.2 6.5 5.8", mean)
+    for (visit = 1; visit <= 4; visit++) for (mask = 0; mask < 8; mask++) {
+        order++; off = (rand() - 0.5) * 0.05; name = mask ? "" : "none"
+        if (mask % 2) name = "router gate in fp32"
+        if (int(mask / 2) % 2) name = name (name ? "+" : "") "num_stages"
+        if (mask > 3) name = name (name ? "+" : "") "moe_sum"
+        for (i = 1; i <= 4; i++) printf "{\"kind\":\"ab\",\"run\":\"r\",\"arm\":\"%s\",\"visit\":%d,\"order\":%d,\"iteration\":%d,\"warmup\":%s,\"metric\":\"tpot_ms\",\"unit\":\"ms\",\"value\":%.4f,\"drafts\":100,\"accepted\":313,\"draft_tokens\":600,\"load\":0.5}\n",
+            name, visit, order, i, i == 1 ? "true" : "false", mean[mask + 1] * (i == 1 ? 1.5 : 1) + off + rand() * 0.04
+    } }' >"$dir/factors.jsonl"
+report factors "$dir/factors.jsonl" --factors "router gate in fp32,num_stages,moe_sum"
 report decode docs/samples/decode-ab.jsonl --title 'Token counting: blocks of 128 threads against 1024'
 report stack docs/samples/stack-ab.jsonl --profile "$dir/profile.json"
 report hostile "$dir/hostile.jsonl"
@@ -81,6 +92,9 @@ for look in "1400 1" "400 0"; do
     look stack $look
     row stack '241 x 242|-26.96 %|5.967|6.001|-0.57 %|6.120|-2.51 %'
     row stack 'experts|up|48|3600|72.0 %|2484|0.69'
+    # shellcheck disable=SC2086
+    look factors $look
+    row factors 'points|128'
     # shellcheck disable=SC2086
     look hostile $look
     row hostile "$hostile|10|2|23543.5|23545.2|23.1|24.2|23510.6|23580.0"
