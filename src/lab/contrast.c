@@ -33,20 +33,29 @@ static cadre_err pairs(lab_box *b, lab_contrast *c, cadre_fail *why) {
     return CADRE_OK;
 }
 
+/* The values less their drift, as the visits are compared without it; `out` is room for them. */
+static const double *level_values(const lab_box *b, const lab_arm_figures *a, double *out) {
+    if (!b->v.drift_corrected) return a->values;
+    for (int i = 0; i < a->n; i++)
+        out[i] = a->values[i] * m_exp(-b->v.drift_slope * (a->visit_orders[a->visit_of[i]] - b->line_middle));
+    return out;
+}
+
 static void over_samples(lab_box *b, lab_contrast *c) {
     const lab_arm_figures *a = c->arm, *r = c->reference;
     const lab_question *q = &b->v.question;
+    double *room = b->room + a->n + r->n;
+    const double *x = level_values(b, r, b->room), *y = level_values(b, a, b->room + r->n);
     bool exact;
-    c->p = lab_permutation_in(r->values, r->n, a->values, a->n, q->seed, &exact, b->room);
+    c->p = lab_permutation_in(x, r->n, y, a->n, q->seed, &exact, room);
     c->p_floor = lab_permutation_floor(r->n, a->n);
     c->p_visits = c->p_visits_floor = NAN;
     if (a->visits > 1 && r->visits > 1) {
-        c->p_visits =
-            lab_permutation_in(r->visit_means, r->visits, a->visit_means, a->visits, q->seed, &exact, b->room);
+        c->p_visits = lab_permutation_in(r->visit_means, r->visits, a->visit_means, a->visits, q->seed, &exact, room);
         c->p_visits_floor = lab_permutation_floor(r->visits, a->visits);
     }
-    lab_log_ratio_in(r->values, r->n, a->values, a->n, q->level, b->room, c->log_ratio);
-    lab_bootstrap_in(r->values, r->n, a->values, a->n, q->level, q->resamples, q->seed, b->room, c->bootstrap);
+    lab_log_ratio_in(x, r->n, y, a->n, q->level, room, c->log_ratio);
+    lab_bootstrap_in(x, r->n, y, a->n, q->level, q->resamples, q->seed, room, c->bootstrap);
 }
 
 static double order_mean(const lab_arm_figures *a) {
@@ -250,12 +259,12 @@ static void decide(const lab_verdict *v, int arm, lab_contrast *c) {
             percent(c->ratio), low, high, better ? "better" : "worse", c->p, c->p_interval);
 }
 
+/* For two arms' values, and beside them two arms' values again or all resamples. */
 static cadre_err make_room(lab_box *b, cadre_fail *why) {
     size_t most = (size_t)b->v.question.resamples, two = 0;
     for (int i = 0; i < b->v.arm_count; i++)
-        if ((size_t)b->v.arms[i].n > two) two = (size_t)b->v.arms[i].n;
-    two = 2 * two;
-    b->room = lab_hold(b, most > two ? most : two, sizeof *b->room);
+        if (2 * (size_t)b->v.arms[i].n > two) two = 2 * (size_t)b->v.arms[i].n;
+    b->room = lab_hold(b, two + (most > two ? most : two), sizeof *b->room);
     return b->room ? CADRE_OK : lab_no_memory(why);
 }
 

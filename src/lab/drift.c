@@ -73,9 +73,10 @@ static double deviate(const lab_box *b, const fit *f, double gained) {
 static void take_out(lab_box *b, const fit *f) {
     double sum = 0;
     for (int i = 0; i < b->v.arm_count; i++) sum += order_mean(&b->v.arms[i]) * b->v.arms[i].visits;
+    b->line_middle = sum / f->visits;
     for (int i = 0; i < b->v.arm_count; i++)
         for (int k = 0; k < b->v.arms[i].visits; k++)
-            b->logs[i][k] -= f->slope * (b->v.arms[i].visit_orders[k] - sum / f->visits);
+            b->logs[i][k] -= f->slope * (b->v.arms[i].visit_orders[k] - b->line_middle);
     b->v.drift_corrected = true;
     b->v.drift_slope = f->slope;
     b->line_variance = f->rss / f->df / f->sxx;

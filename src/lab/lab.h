@@ -81,7 +81,8 @@ void lab_log_ratio(const double *a, int na, const double *b, int nb, double leve
  * (relative); at least 2. 0: not known (sd or effect is 0 or NaN), or more than LAB_VISITS_MOST. */
 enum { LAB_VISITS_MOST = 100000 };
 int lab_visits_needed(double effect, double sd, double level, double power);
-/* Of Welch's t on logs of visit means; NaN under two visits. */
+/* Of Welch's t on logs of visit means; NaN under two visits. The exact p over samples asks for a little more where an
+ * arm has fewer than 6 samples in all. */
 double lab_power(int visits, double effect, double sd, double level);
 
 /* ---- the verdict (verdict.c, gate.c) ---- */
@@ -152,7 +153,7 @@ typedef struct lab_contrast {
     const char *estimator;           /* its name: "Welch t on logs of visit means, 6 + 6 visits" */
     double bootstrap[2];             /* of the ratio, over samples */
     double log_ratio[2];             /* of the ratio, over samples */
-    double p, p_floor;               /* exact permutation over samples */
+    double p, p_floor;               /* exact permutation over samples; these three less the drift if corrected */
     double p_visits, p_visits_floor; /* over visit means; NaN under two visits */
     double p_adjusted;               /* Holm over the contrasts of the verdict, of the larger of p and p_interval */
     double separation;   /* best of the worse arm to worst of the better; > 0: every sample of one beats the other */

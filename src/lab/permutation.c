@@ -38,15 +38,18 @@ static void enumerate(counter *c, int at, int left, double sum) {
     for (int i = at; i <= c->n - left; i++) enumerate(c, i + 1, left - 1, sum + c->v[i]);
 }
 
-static double random_sum(double *v, int n, int k, lab_draws *d) {
+/* The chosen values end up in front. `d` is a copy, so that it can live in registers. */
+static double random_sum(double *v, int n, int k, lab_draws *draws) {
+    lab_draws d = *draws;
     double sum = 0;
     for (int i = 0; i < k; i++) {
-        int j = i + lab_draw_below(d, n - i);
+        int j = i + lab_draw_below(&d, n - i);
         double taken = v[j];
         v[j] = v[i];
         v[i] = taken;
         sum += taken;
     }
+    *draws = d;
     return sum;
 }
 

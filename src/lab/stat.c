@@ -66,28 +66,32 @@ double lab_beta(double a, double b, double x) {
     return 1 - front * beta_fraction(b, a, 1 - x) / b;
 }
 
-/* Near t = 0 the complement is the accurate one. */
 double lab_t_tails(double t, double df) {
     if (!(df > 0) || isnan(t)) return NAN;
-    double square = t * t;
-    if (isinf(square)) return 0;
-    if (square < df) return 1 - lab_beta(0.5, df / 2, square / (df + square));
-    return lab_beta(df / 2, 0.5, df / (df + square));
+    return isinf(t * t) ? 0 : lab_beta(df / 2, 0.5, df / (df + t * t));
 }
 
-/* Bracketed, then halved on the scale of logarithms until nothing changes. */
+static double t_density(double t, double df) {
+    double scale = log_gamma((df + 1) / 2) - log_gamma(df / 2);
+    return m_exp(scale - (df + 1) / 2 * m_log(1 + t * t / df)) / sqrt(3.14159265358979323846 * df);
+}
+
+/* Newton's steps inside a bracket; where one leaves it, or few degrees of freedom bend the curve, the middle. */
 double lab_t_quantile(double level, double df) {
     if (!(df > 0) || !(level > 0 && level < 1)) return NAN;
-    double low = 0, high = 2;
+    double low = 0, high = 2, t = 1;
     while (high < 1e150 && lab_t_tails(high, df) > level) low = high, high *= high;
-    for (int i = 0; i < 200 && high - low > 1e-13 * high; i++) {
-        double middle = low > 4 && high > 2 * low ? sqrt(low * high) : (low + high) / 2;
-        if (lab_t_tails(middle, df) > level)
-            low = middle;
+    for (int i = 0; i < 300 && high - low > 1e-14 * high; i++) {
+        double over = lab_t_tails(t, df) - level, density = t_density(t, df);
+        if (over > 0)
+            low = t;
         else
-            high = middle;
+            high = t;
+        double step = density > 0 ? over / (2 * density) : INFINITY, next = t + step;
+        if (fabs(step) <= 1e-15 * t) break;
+        t = next > low && next < high ? next : low > 4 && high > 2 * low ? sqrt(low * high) : (low + high) / 2;
     }
-    return (low + high) / 2;
+    return t;
 }
 
 double lab_normal(double z) {
@@ -159,15 +163,6 @@ void lab_log_ratio(const double *a, int na, const double *b, int nb, double leve
 }
 
 /* ---- bootstrap ---- */
-
-/* The high half of a product: n is far below 2^32, so that no result is favoured by more than n / 2^32. */
-int lab_draw_below(lab_draws *d, int n) {
-    if (!d->left) {
-        rand_philox(d->key, 0, d->counter++, d->words);
-        d->left = 4;
-    }
-    return (int)((uint64_t)d->words[--d->left] * (uint64_t)n >> 32);
-}
 
 static double resampled_mean(const double *v, int n, lab_draws *d) {
     double sum = 0;

@@ -23,13 +23,37 @@ lab_welch lab_welch_of(const double *a, int na, const double *b, int nb);
 void lab_welch_interval(const lab_welch *w, double level, double interval[2]);
 double lab_welch_p(const lab_welch *w);
 
-/* Random words for resampling, four from each counter. */
+/* Random whole numbers for resampling. A word is a fraction of 2^64: times n, its whole part is drawn, and the rest is
+ * the next fraction. A word serves until the product of its ranges passes 2^32, so that no result is favoured by more
+ * than about 2^-32 of its share. */
 typedef struct lab_draws {
     uint64_t key, counter;
-    uint32_t words[4];
-    int left;
+    uint64_t word, next, spent; /* spent: the product of the ranges drawn from the word so far */
+    bool fresh;                 /* next was not used */
 } lab_draws;
-int lab_draw_below(lab_draws *d, int n);
+
+static inline void lab_refill(lab_draws *d) {
+    uint32_t w[4];
+    d->word = d->next;
+    d->fresh = !d->fresh;
+    if (!d->fresh) return;
+    rand_philox(d->key, 0, d->counter++, w);
+    d->word = (uint64_t)w[0] << 32 | w[1];
+    d->next = (uint64_t)w[2] << 32 | w[3];
+}
+
+/* 0..n-1; n in 1..2^31. */
+static inline int lab_draw_below(lab_draws *d, int n) {
+    uint64_t spent = d->spent * (uint64_t)n;
+    if (!d->spent || spent >> 32) {
+        lab_refill(d);
+        spent = (uint64_t)n;
+    }
+    d->spent = spent;
+    unsigned __int128 product = (unsigned __int128)d->word * (unsigned)n;
+    d->word = (uint64_t)product;
+    return (int)(product >> 64);
+}
 
 /* As in lab.h, in room that the caller has: [na + nb], and of the bootstrap [resamples]. */
 void lab_log_ratio_in(const double *a, int na, const double *b, int nb, double level, double *room, double interval[2]);

@@ -24,6 +24,7 @@ typedef struct lab_box {
     lab_pick *picks;
     int pick_count;
     double **logs;         /* [arms][visits] logs of visit means, drift taken out; NULL where a mean is not positive */
+    double line_middle;    /* the order at which nothing is taken out */
     double line_variance;  /* of drift_slope */
     double line_df;        /* of the residuals; 0: no line was fitted */
     double residual_scale; /* what the fit of the line costs: (V - arms) / (V - arms - 1); 1 without */
