@@ -80,5 +80,7 @@ void json_put_real(json_out *o, const char *key,
                    double v); /* shortest that reads back; NaN and infinities write null */
 void json_put_bool(json_out *o, const char *key, bool v);
 void json_put_null(json_out *o, const char *key);
+/* A value as it was read, with all below it. */
+void json_put_value(json_out *o, const char *key, const json *v);
 void json_out_free(json_out *o);
 #endif

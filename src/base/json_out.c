@@ -137,6 +137,32 @@ void json_put_null(json_out *o, const char *key) {
     put_word(o, key, "null");
 }
 
+void json_put_value(json_out *o, const char *key, const json *v) {
+    switch (v->kind) {
+    case JSON_NULL:
+        json_put_null(o, key);
+        break;
+    case JSON_BOOL:
+        json_put_bool(o, key, v->truth);
+        break;
+    case JSON_TEXT:
+        json_put_text_n(o, key, v->text, v->len);
+        break;
+    case JSON_NUMBER:
+        if (v->whole)
+            json_put_int(o, key, v->integer);
+        else
+            json_put_real(o, key, v->number);
+        break;
+    case JSON_ARRAY:
+    case JSON_OBJECT:
+        json_open(o, key, v->kind == JSON_ARRAY ? '[' : '{');
+        for (const json *c = v->child; c; c = c->next) json_put_value(o, v->kind == JSON_OBJECT ? c->key : NULL, c);
+        json_close(o, v->kind == JSON_ARRAY ? ']' : '}');
+        break;
+    }
+}
+
 void json_out_free(json_out *o) {
     mem_free(o->text);
     *o = (json_out){0};

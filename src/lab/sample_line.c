@@ -4,32 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-static void put_tree(json_out *o, const char *key, const json *v) {
-    switch (v->kind) {
-    case JSON_NULL:
-        json_put_null(o, key);
-        break;
-    case JSON_BOOL:
-        json_put_bool(o, key, v->truth);
-        break;
-    case JSON_TEXT:
-        json_put_text_n(o, key, v->text, v->len);
-        break;
-    case JSON_NUMBER:
-        if (v->whole)
-            json_put_int(o, key, v->integer);
-        else
-            json_put_real(o, key, v->number);
-        break;
-    case JSON_ARRAY:
-    case JSON_OBJECT:
-        json_open(o, key, v->kind == JSON_ARRAY ? '[' : '{');
-        for (const json *c = v->child; c; c = c->next) put_tree(o, v->kind == JSON_OBJECT ? c->key : NULL, c);
-        json_close(o, v->kind == JSON_ARRAY ? ']' : '}');
-        break;
-    }
-}
-
 static void put_text(json_out *o, const char *key, const char *text) {
     if (text) json_put_text(o, key, text);
 }
@@ -40,7 +14,7 @@ static void put_int(json_out *o, const char *key, int v) {
     if (v) json_put_int(o, key, v);
 }
 static void put_value(json_out *o, const char *key, const json *v) {
-    if (v) put_tree(o, key, v);
+    if (v) json_put_value(o, key, v);
 }
 
 static void end_line(json_out *o) {
