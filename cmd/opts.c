@@ -45,6 +45,16 @@ static void name_tables(void) {
     if (n > 0 && n < (int)sizeof dir) switch_text_default(SWITCH_TABLES_DIR, dir);
 }
 
+bool opts_state_path(const char *name, char *out, size_t size) {
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    int n = -1;
+    if (state && *state == '/')
+        n = snprintf(out, size, "%s/%s", state, name);
+    else if (home && *home == '/')
+        n = snprintf(out, size, "%s/.local/state/%s", home, name);
+    return n > 0 && (size_t)n < size;
+}
+
 const char *opts_line(void) {
     static char line[2048];
     size_t n = 0;

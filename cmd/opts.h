@@ -104,4 +104,6 @@ bool opts_word(const char *words, const char *text);
 
 const char *opts_line(void);     /* the command line as one text, for manifests */
 const char *opts_temp_dir(void); /* TMPDIR or /tmp */
+/* `name` below the user's folder of state (XDG_STATE_HOME, else ~/.local/state); false: there is none, or no room. */
+bool opts_state_path(const char *name, char *out, size_t size);
 #endif

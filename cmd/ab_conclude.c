@@ -1,0 +1,98 @@
+/* ab_conclude.c: from the samples of a run to its outcome and its entry in the ledger; and small things that the
+ * commands of the lab share. */
+#include "ab.h"
+#include <math.h>
+#include <string.h>
+
+cadre_err ab_one_file(const opts_rest *files, const char *command, const char **path, cadre_fail *why) {
+    if (files->count != 1)
+        return cadre_fail_set(why, CADRE_RANGE, "%s needs one FILE (cadre %s --help)", command, command);
+    *path = files->items[0];
+    return CADRE_OK;
+}
+
+cadre_err ab_ledger_path(const char *told, char path[OPEN_PATH_MAX], cadre_fail *why) {
+    if (told) {
+        snprintf(path, OPEN_PATH_MAX, "%s", told);
+        return CADRE_OK;
+    }
+    if (opts_state_path("cadre/ledger.jsonl", path, OPEN_PATH_MAX)) return CADRE_OK;
+    return cadre_fail_set(why, CADRE_RANGE, "no HOME for the ledger; name one by --ledger, or say --no-ledger");
+}
+
+void ab_sampling(const json *protocol, char text[100]) {
+    const json *inner = json_get(protocol, "sampling"), *t = json_get(protocol, "temperature");
+    const json *seed = json_get(protocol, "seed");
+    char a[40] = "", b[40] = "";
+    if (!t) t = json_get(inner, "temperature");
+    if (!seed) seed = json_get(inner, "seed");
+    if (t) json_describe(t, a, sizeof a);
+    if (seed) json_describe(seed, b, sizeof b);
+    snprintf(text, 100, "%s%s%s%s", t ? "temperature " : "", a, seed ? t ? ", seed " : "seed " : "", b);
+    if (!t && !seed) snprintf(text, 100, "not told");
+}
+
+void ab_say_experiment(const lab_experiment *e) {
+    char sampling[100];
+    ab_sampling(e->protocol, sampling);
+    say_pair("experiment", "%s%s%s", e->name, e->asks ? ": " : "", e->asks ? e->asks : "");
+    say_pair("metric", "%s%s", e->question.metric,
+             !e->question.better_told          ? ""
+             : e->question.better == LAB_LOWER ? ", lower is better"
+                                               : ", higher is better");
+    say_pair("read as", "%s%s%s", e->program ? e->program : "the experiment says", e->output ? ", from " : "",
+             e->output ? e->output : "");
+    if (e->protocol || !e->program || strncmp(e->program, "cadre", 5)) say_pair("sampling", "%s", sampling);
+}
+
+/* "balanced -12.3 % [-13.0, -11.6]: win" */
+static void describe(const lab_contrast *c, char *text, size_t size) {
+    if (isnan(c->ratio) || c->outcome == LAB_REFUSED)
+        snprintf(text, size, "%s against %s: %s: %s", c->arm->name, c->reference->name, lab_outcome_name(c->outcome),
+                 c->why);
+    else
+        snprintf(text, size, "%s against %s: %+.2f %% [%+.2f, %+.2f]: %s: %s", c->arm->name, c->reference->name,
+                 100 * (c->ratio - 1), 100 * (c->interval[0] - 1), 100 * (c->interval[1] - 1),
+                 lab_outcome_name(c->outcome), c->why);
+}
+
+static cadre_err keep(const lab_experiment *e, const lab_verdict *v, const char *samples, const char *ledger,
+                      const char *supersedes, ab_conclusion *out, cadre_fail *why) {
+    char text[2000] = "";
+    for (int i = 0; i < v->arm_count - 1; i++) {
+        size_t n = strlen(text);
+        if (n + 4 >= sizeof text) break;
+        snprintf(text + n, sizeof text - n, "%s", n ? "; " : "");
+        describe(&v->contrasts[i], text + strlen(text), sizeof text - strlen(text));
+    }
+    lab_entry entry = {.name = e->name,
+                       .asks = e->asks,
+                       .outcome = lab_outcome_name(v->outcome),
+                       .text = text,
+                       .experiment_sha256 = e->sha256,
+                       .samples = samples,
+                       .supersedes = supersedes,
+                       .ratio = v->arm_count == 2 ? v->contrasts[0].ratio : NAN,
+                       .interval = {NAN, NAN}};
+    if (v->arm_count == 2) memcpy(entry.interval, v->contrasts[0].interval, sizeof entry.interval);
+    return lab_ledger_add(ledger, &entry, out->id, why);
+}
+
+cadre_err ab_conclude(const lab_experiment *e, const char *samples, const char *ledger, const char *supersedes,
+                      ab_conclusion *out, cadre_fail *why) {
+    lab_samples *s = NULL;
+    lab_verdict *v = NULL;
+    char text[600];
+    *out = (ab_conclusion){0};
+    cadre_err err = lab_samples_read(samples, &s, why);
+    if (!err) err = lab_verdict_new(s, &e->question, &v, why);
+    for (int i = 0; !err && i < v->arm_count - 1; i++) {
+        describe(&v->contrasts[i], text, sizeof text);
+        say_pair(i ? "" : "outcome", "%s", text);
+    }
+    if (!err) out->outcome = v->outcome;
+    if (!err && ledger) err = keep(e, v, samples, ledger, supersedes, out, why);
+    lab_verdict_free(v);
+    lab_samples_free(s);
+    return err;
+}
