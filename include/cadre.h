@@ -142,8 +142,9 @@ cadre_err cadre_moe_experts(cadre_moe *moe, cadre_moe_workspace *workspace, int 
  * are device memory, f32 or bf16 each; x on 16 bytes where d is a multiple of 8. ids and weights [n][k], device memory,
  * take the router's place (ids outside 0..e-1 are empty slots), or both are NULL. Never waits, allocates nothing, can
  * be captured in the caller's graph; all of it must stay as long as the graph. The workspace is used until the work is
- * done. Runs on several streams of one GPU must be ordered by the caller: two at the same time may wait for each other
- * forever. Errors: UNSUPPORTED (a layer on the CPU, a type), RANGE, DEVICE. */
+ * done. What is queued on several streams of one cadre_device runs one after the other, in the order of the calls; with
+ * graphs, and between devices, the caller orders: two runs at the same time may wait for each other forever.
+ * Errors: UNSUPPORTED (a layer on the CPU, a type), RANGE (also: the workspace is in use by another thread), DEVICE. */
 cadre_err cadre_moe_enqueue(cadre_moe *moe, cadre_moe_workspace *workspace, void *stream, int n, const void *x,
                             cadre_dtype x_type, const int32_t *ids, const float *weights, void *out,
                             cadre_dtype out_type, cadre_fail *why);

@@ -18,6 +18,8 @@
     X(MEMORY, "memory", 0, 0, 1L << 40, "take this many MB for the memory there is; 0 asks the system")           \
     X(TABLES, "tables", 1, 0, 2,                                                                                  \
       "tables of measured settings: 0 off, 1 on, 2 force (rows whose evidence has ended too)")                    \
+    X(ORDER, "order", 1, 0, 1,                                                                                    \
+      "runs of a GPU's layers on several streams go one after the other; 0 leaves that to the caller")            \
     X(SMALL_M, "small_m", 1, 0, 1,                                                                                \
       "tiers for few tokens in the defaults of BI-V100 and MUSA; 0 restores the defaults before them")            \
     X(PLANT, "plant", 0, 0, FAULT_COUNT - 1, "plant one fault (src/base/fault.h) to prove that a check finds it") \

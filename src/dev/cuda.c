@@ -98,6 +98,7 @@ static cadre_err make(const driver *cu, int ordinal, dev_cuda **out, cadre_fail 
     gpu->traits.ordinal = ordinal;
     gpu->traits.driver = cu->version;
     pthread_mutex_init(&gpu->lock, NULL);
+    pthread_mutex_init(&gpu->turn.lock, NULL);
     cuda_scope s = {.gpu = gpu, .why = why, .of = ""};
     look(&s);
     if (!s.err) s.err = new_enough(&gpu->traits, why);
@@ -155,6 +156,7 @@ cadre_err dev_cuda_open_current(dev_cuda **out, cadre_fail *why) {
 
 void dev_cuda_close(dev_cuda *gpu) {
     if (!gpu) return;
+    cuda_turns_free(gpu);
     if (!gpu->borrowed) gpu->cu->cuDevicePrimaryCtxRelease(gpu->device);
     mem_free(gpu);
 }

@@ -89,6 +89,15 @@ cadre_err dev_cuda_event_wait(dev_cuda *gpu, void *event, void *stream, cadre_fa
 /* Waits for the second event; milliseconds between the two. */
 cadre_err dev_cuda_event_ms(dev_cuda *gpu, void *from, void *to, double *ms, cadre_fail *why);
 
+/* Turns: runs whose blocks wait for each other, so that no two may be on the GPU at once. What is queued between begin
+ * and end runs after what any thread queued so before it on another stream of this dev_cuda: the stream waits, nobody
+ * else. A stream that is captured is left alone, since the caller orders replays; so is every one with switch order=0.
+ * turns_new: once, before. end: after every begin that succeeded, whatever came in between; it alone lets the next
+ * thread in. Allocates nothing. */
+cadre_err dev_cuda_turns_new(dev_cuda *gpu, cadre_fail *why);
+cadre_err dev_cuda_turn_begin(dev_cuda *gpu, void *stream, cadre_fail *why);
+cadre_err dev_cuda_turn_end(dev_cuda *gpu, void *stream, cadre_fail *why);
+
 /* Between the two, what is queued on the stream (not the default one) is written down instead of run, and becomes a
  * graph that can be launched again and again. After an error in between, call capture_end all the same: it gives the
  * error and ends the capture. */

@@ -13,6 +13,13 @@
 
 enum { CUDA_WELL, CUDA_LOSING, CUDA_LOST }; /* LOSING: lost, while lost_text is being written */
 
+/* Whose run is last (cuda_turn.c). Held from begin to end. */
+typedef struct cuda_turn {
+    pthread_mutex_t lock;
+    void *event, *stream; /* event NULL: nobody takes turns; stream: of the last run, compared and never used */
+    bool pending, on;     /* a run was recorded; the turn that is held orders its stream */
+} cuda_turn;
+
 struct dev_cuda {
     const driver *cu;
     void *context;
@@ -23,7 +30,9 @@ struct dev_cuda {
     dev_cuda_traits traits;
     pthread_mutex_t lock;     /* of the list */
     dev_cuda_module *modules; /* loaded now */
+    cuda_turn turn;
 };
+void cuda_turns_free(dev_cuda *gpu);
 
 typedef struct cuda_scope {
     dev_cuda *gpu;

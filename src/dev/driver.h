@@ -45,7 +45,7 @@ enum { /* of a function */
        DRIVER_REGISTERS = 4,
        DRIVER_DYNAMIC = 8,
 };
-enum { DRIVER_NON_BLOCKING = 1, DRIVER_CAPTURE_THREAD = 1, DRIVER_EVENT_NODE = 1 };
+enum { DRIVER_NON_BLOCKING = 1, DRIVER_CAPTURE_THREAD = 1, DRIVER_EVENT_NODE = 1, DRIVER_NO_TIMING = 2 };
 
 /* X(name, symbol, arguments). The _v2 are the ones that the driver's header has meant by the plain name for years. */
 #define DRIVER_CALLS(X)                                                                                        \

@@ -216,12 +216,12 @@ cadre_err api_check(const cadre_moe *moe, const cadre_moe_workspace *w, int n, c
 }
 
 /* A workspace holds one run at a time: two users would overwrite each other's routing. */
-static cadre_err enter(cadre_moe_workspace *w, cadre_fail *why) {
+cadre_err api_enter(cadre_moe_workspace *w, cadre_fail *why) {
     if (!atomic_exchange(&w->busy, true)) return CADRE_OK;
     return cadre_fail_set(why, CADRE_RANGE, "the workspace is in use by another run; each at a time needs its own");
 }
 
-static void leave(cadre_moe_workspace *w) {
+void api_leave(cadre_moe_workspace *w) {
     atomic_store(&w->busy, false);
 }
 
@@ -245,9 +245,9 @@ cadre_err cadre_moe_run(cadre_moe *moe, cadre_moe_workspace *workspace, int n, c
     if (err) return err;
     if (n > 0 && (!x || !out)) return null_rows(why);
     if (moe->gpu) return n ? api_gpu_run(moe, workspace, n, x, NULL, NULL, out, why) : CADRE_OK;
-    if ((err = enter(workspace, why))) return err;
+    if ((err = api_enter(workspace, why))) return err;
     run(workspace, (run_job){moe, &workspace->scratch, n, x, out, true, true, NULL});
-    leave(workspace);
+    api_leave(workspace);
     return CADRE_OK;
 }
 
@@ -257,13 +257,13 @@ cadre_err cadre_moe_route(cadre_moe *moe, cadre_moe_workspace *workspace, int n,
     if (err || n == 0) return err;
     if (!x || !ids || !weights) return null_rows(why);
     if (moe->gpu) return api_gpu_route(moe, workspace, n, x, ids, weights, why);
-    if ((err = enter(workspace, why))) return err;
+    if ((err = api_enter(workspace, why))) return err;
     const moe_scratch *s = &workspace->scratch;
     run(workspace, (run_job){moe, &workspace->scratch, n, x, NULL, true, false, NULL});
     size_t pairs = (size_t)n * (size_t)moe->desc.k;
     memcpy(ids, s->ids, pairs * sizeof *ids);
     memcpy(weights, s->weights, pairs * sizeof *weights);
-    leave(workspace);
+    api_leave(workspace);
     return CADRE_OK;
 }
 
@@ -278,11 +278,11 @@ cadre_err cadre_moe_experts(cadre_moe *moe, cadre_moe_workspace *workspace, int 
             return cadre_fail_set(why, CADRE_RANGE, "expert id of token %d, slot %d is %d, expected -1..%d", p / k,
                                   p % k, (int)ids[p], e - 1);
     if (moe->gpu) return api_gpu_run(moe, workspace, n, x, ids, weights, out, why);
-    if ((err = enter(workspace, why))) return err;
+    if ((err = api_enter(workspace, why))) return err;
     memcpy(workspace->scratch.ids, ids, (size_t)(n * k) * sizeof *ids);
     memcpy(workspace->scratch.weights, weights, (size_t)(n * k) * sizeof *weights);
     run(workspace, (run_job){moe, &workspace->scratch, n, x, out, false, true, NULL});
-    leave(workspace);
+    api_leave(workspace);
     return CADRE_OK;
 }
 

@@ -20,11 +20,15 @@ struct cadre_moe_workspace {
     moe_scratch scratch;
     moe_gpu_space *space;   /* on a GPU */
     cadre_profile *profile; /* NULL: runs are not watched */
-    _Atomic bool busy;      /* a run on the CPU is using it */
+    _Atomic bool busy;      /* a run is using it; on a GPU: is being queued, or waited for */
 };
 
 /* What every run checks first. */
 cadre_err api_check(const cadre_moe *moe, const cadre_moe_workspace *w, int n, cadre_fail *why);
+
+/* Marks the workspace as in use until api_leave. RANGE: it is, by another thread. */
+cadre_err api_enter(cadre_moe_workspace *w, cadre_fail *why);
+void api_leave(cadre_moe_workspace *w);
 
 /* Host pointers: copied there and back, and waited for. What ids may hold was checked. */
 cadre_err api_gpu_run(cadre_moe *moe, cadre_moe_workspace *w, int n, const float *x, const int32_t *ids,

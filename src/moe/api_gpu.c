@@ -34,7 +34,11 @@ static cadre_err check_run(const cadre_moe *moe, const cadre_moe_workspace *w, c
 
 static cadre_err enqueue(cadre_moe *moe, cadre_moe_workspace *w, const moe_gpu_run *r, cadre_fail *why) {
     cadre_err err = check_run(moe, w, r, why);
-    return err || r->n == 0 ? err : moe_gpu_enqueue(moe->gpu, w->space, r, why);
+    if (err || r->n == 0) return err;
+    if ((err = api_enter(w, why))) return err;
+    err = moe_gpu_enqueue(moe->gpu, w->space, r, why);
+    api_leave(w);
+    return err;
 }
 
 cadre_err cadre_moe_enqueue(cadre_moe *moe, cadre_moe_workspace *workspace, void *stream, int n, const void *x,
@@ -53,8 +57,8 @@ cadre_err moe_enqueue_forced(cadre_moe *moe, cadre_moe_workspace *workspace, voi
 
 /* ---- host pointers ---- */
 
-cadre_err api_gpu_run(cadre_moe *moe, cadre_moe_workspace *w, int n, const float *x, const int32_t *ids,
-                      const float *weights, float *out, cadre_fail *why) {
+static cadre_err run_host(cadre_moe *moe, cadre_moe_workspace *w, int n, const float *x, const int32_t *ids,
+                          const float *weights, float *out, cadre_fail *why) {
     moe_gpu_space *s = w->space;
     dev_cuda *gpu = moe->gpu->gpu;
     size_t row = (size_t)moe->desc.d * sizeof *x, pairs = (size_t)n * (size_t)moe->desc.k;
@@ -67,6 +71,15 @@ cadre_err api_gpu_run(cadre_moe *moe, cadre_moe_workspace *w, int n, const float
     if (!err) err = dev_cuda_get_async(gpu, out, s->out, (size_t)n * row, s->stream, why);
     if (!err) err = dev_cuda_sync(gpu, s->stream, why);
     return err || !w->profile ? err : cadre_profile_collect(w->profile, why);
+}
+
+cadre_err api_gpu_run(cadre_moe *moe, cadre_moe_workspace *w, int n, const float *x, const int32_t *ids,
+                      const float *weights, float *out, cadre_fail *why) {
+    cadre_err err = api_enter(w, why);
+    if (err) return err;
+    err = run_host(moe, w, n, x, ids, weights, out, why);
+    api_leave(w);
+    return err;
 }
 
 /* A launch at a time: its routing stays in the space until the next. */
@@ -85,10 +98,12 @@ static cadre_err route_part(cadre_moe *moe, moe_gpu_space *s, int n, const float
 cadre_err api_gpu_route(cadre_moe *moe, cadre_moe_workspace *w, int n, const float *x, int32_t *ids, float *weights,
                         cadre_fail *why) {
     size_t d = (size_t)moe->desc.d, k = (size_t)moe->desc.k;
-    cadre_err err = CADRE_OK;
+    cadre_err err = api_enter(w, why);
+    if (err) return err;
     for (int at = 0; at < n && !err; at += PLAN_GPU_CHUNK) {
         int here = n - at < PLAN_GPU_CHUNK ? n - at : PLAN_GPU_CHUNK;
         err = route_part(moe, w->space, here, x + (size_t)at * d, ids + (size_t)at * k, weights + (size_t)at * k, why);
     }
+    api_leave(w);
     return err;
 }

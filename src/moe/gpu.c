@@ -44,6 +44,7 @@ cadre_err moe_gpu_new(dev_cuda *gpu, const cadre_moe_desc *desc, const cadre_moe
     if (!err && d->shared_f) err = plan_set(&m->shared, t, "shared expert", false, why);
     if (!err) err = gpu_compile(m, why);
     if (!err) err = gpu_weights(m, weights, why);
+    if (!err) err = dev_cuda_turns_new(gpu, why);
     if (err)
         moe_gpu_free(m);
     else

@@ -319,7 +319,7 @@ static const void *step(const void *p, size_t bytes) {
     return p ? (const char *)p + bytes : NULL;
 }
 
-cadre_err moe_gpu_enqueue(moe_gpu *m, moe_gpu_space *s, const moe_gpu_run *run, cadre_fail *why) {
+static cadre_err run_parts(moe_gpu *m, moe_gpu_space *s, const moe_gpu_run *run, cadre_fail *why) {
     size_t k = (size_t)m->desc.k, d = (size_t)m->desc.d;
     cadre_err err = CADRE_OK;
     if (s->dirty) err = dev_cuda_fill_async(m->gpu, s->block, 0, s->zeros, run->stream, why);
@@ -336,4 +336,12 @@ cadre_err moe_gpu_enqueue(moe_gpu *m, moe_gpu_space *s, const moe_gpu_run *run, 
     }
     if (!err) s->dirty = false;
     return err;
+}
+
+cadre_err moe_gpu_enqueue(moe_gpu *m, moe_gpu_space *s, const moe_gpu_run *run, cadre_fail *why) {
+    cadre_err err = dev_cuda_turn_begin(m->gpu, run->stream, why);
+    if (err) return err;
+    err = run_parts(m, s, run, why);
+    cadre_err end = dev_cuda_turn_end(m->gpu, run->stream, err ? NULL : why);
+    return err ? err : end;
 }

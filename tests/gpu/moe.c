@@ -449,6 +449,39 @@ static void refusals(void) {
     rig_done(&g);
 }
 
+/* Two streams that nobody orders, each with a workspace of its own, and then with one for both. Runs that met would
+ * wait for each other forever, or find the other's routing. */
+static void two_streams(void) {
+    enum { TIMES = 100, N = 64 };
+    rig g;
+    void *other = NULL, *out = NULL;
+    cadre_moe_workspace *second = NULL;
+    if (!rig_init(&g, &shapes[0])) return;
+    size_t count = (size_t)N * (size_t)g.desc.d, bad = 0;
+    cadre_err err = dev_cuda_stream_new(gpu, &other, &why);
+    if (!err) err = dev_cuda_alloc(gpu, count * 4, &out, &why);
+    if (!err) err = cadre_moe_workspace_new(g.moe, &second, &why);
+    if (!err && !run(&g, N, g.x, g.first, 0)) err = CADRE_DEVICE;
+    for (int shared = 0; shared < 2 && !err; shared++) {
+        for (int i = 0; i < TIMES && !err; i++) {
+            err = cadre_moe_enqueue(g.moe, g.space, stream, N, g.dx, CADRE_F32, NULL, NULL, g.dout, CADRE_F32, &why);
+            if (!err)
+                err = cadre_moe_enqueue(g.moe, shared ? g.space : second, other, N, g.dx, CADRE_F32, NULL, NULL, out,
+                                        CADRE_F32, &why);
+        }
+        if (!err) err = dev_cuda_sync(gpu, stream, &why);
+        if (!err) err = dev_cuda_sync(gpu, other, &why);
+        if (!err) err = dev_cuda_get(gpu, g.out, g.dout, count * 4, &why);
+        bad += err ? 1 : differing(g.out, g.first, count);
+        if (!err) err = dev_cuda_get(gpu, g.out, out, count * 4, &why);
+        bad += err ? 1 : differing(g.out, g.first, count);
+    }
+    tap(!err && !bad, "%d runs on two streams that nobody ordered: %s", 4 * TIMES, err ? why.text : "the same bits");
+    cadre_moe_workspace_free(second);
+    dev_cuda_free(gpu, out), dev_cuda_stream_free(gpu, other);
+    rig_done(&g);
+}
+
 int main(int argc, char **argv) {
     tap_start(argc, argv);
     cadre_device_options o = {.name = "cuda"};
@@ -461,6 +494,7 @@ int main(int argc, char **argv) {
         cadre_set("poison=1", NULL);
     DO(dev_cuda_stream_new(gpu, &stream, &why));
     refusals();
+    two_streams();
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes && !dev_cuda_lost(gpu); i++) {
         const shape *s = &shapes[i];
         if (!tap_few)

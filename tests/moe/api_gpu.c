@@ -232,6 +232,83 @@ static void allocates_nothing(void **state) {
     nothing_left("runs");
 }
 
+static cadre_err enqueue_on(void *other) {
+    return cadre_moe_enqueue(moe, space, other, 1, x, CADRE_BF16, NULL, NULL, out, CADRE_F32, &why);
+}
+
+/* Runs on several streams go one after the other: a stream waits where the run before was on another. */
+static void turns(void **state) {
+    (void)state;
+    void *other = NULL, *graph = NULL;
+    open_all(0);
+    dev_cuda *gpu = moe->gpu->gpu;
+    must(dev_cuda_stream_new(gpu, &other, fail_out));
+    struct {
+        void *stream;
+        uint64_t waits;
+    } steps[] = {{stream, 0}, {stream, 0}, {other, 1}, {other, 1}, {stream, 2}, {NULL, 3}, {stream, 4}};
+    f->records = f->waits = 0; /* making the layer had some */
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        ok(enqueue_on(steps[i].stream));
+        assert_int_equal(f->records, i + 1);
+        assert_int_equal(f->waits, steps[i].waits);
+    }
+    /* What is captured is the caller's to order; a run that failed lets the next one in. */
+    must(dev_cuda_capture_begin(gpu, other, fail_out));
+    ok(enqueue_on(other));
+    must(dev_cuda_capture_end(gpu, other, &graph, fail_out));
+    dev_cuda_graph_free(gpu, graph);
+    assert_int_equal(f->records, 7);
+    assert_int_equal(f->waits, 4);
+    static const char *const calls[] = {"cuLaunchKernelEx", "cuStreamIsCapturing", "cuStreamWaitEvent",
+                                        "cuEventRecord"};
+    for (int i = 0; i < 4; i++) {
+        trip(calls[i], 0, 1, false);
+        assert_int_not_equal(enqueue_on(i % 2 ? stream : other), CADRE_OK);
+        assert_string_equal(f->last, calls[i]);
+        trip(NULL, -1, 0, false);
+        ok(enqueue_on(i % 2 ? stream : other));
+    }
+    set_switch("order=0");
+    uint64_t waits = f->waits, records = f->records;
+    ok(enqueue_on(stream));
+    ok(enqueue_on(other));
+    assert_true(f->waits == waits && f->records == records);
+    set_switch("order=1");
+    dev_cuda_stream_free(gpu, other);
+    close_all();
+    nothing_left("turns");
+}
+
+/* A workspace that another thread is using is refused, and is free again afterwards. */
+static void in_use(void **state) {
+    (void)state;
+    static float rows[D], to[D], w2[3];
+    static int32_t ids2[3];
+    static const char line[] = "the workspace is in use by another run; each at a time needs its own";
+    open_all(0);
+    atomic_store(&space->busy, true);
+    uint64_t calls = f->calls;
+    fails(enqueue(1, CADRE_F32), CADRE_RANGE, line);
+    fails(cadre_moe_run(moe, space, 1, rows, to, &why), CADRE_RANGE, line);
+    fails(cadre_moe_route(moe, space, 1, rows, ids2, w2, &why), CADRE_RANGE, line);
+    fails(cadre_moe_experts(moe, space, 1, rows, ids2, w2, to, &why), CADRE_RANGE, line);
+    assert_int_equal(f->calls, calls);
+    atomic_store(&space->busy, false);
+    for (int i = 0; i < 2; i++) {
+        ok(enqueue(1, CADRE_F32));
+        ok(cadre_moe_run(moe, space, 1, rows, to, &why));
+        ok(cadre_moe_route(moe, space, 1, rows, ids2, w2, &why));
+        ok(cadre_moe_experts(moe, space, 1, rows, ids2, w2, to, &why));
+    }
+    trip("cuLaunchKernelEx", 0, 1, false);
+    assert_int_not_equal(cadre_moe_run(moe, space, 1, rows, to, &why), CADRE_OK);
+    trip(NULL, -1, 0, false);
+    ok(cadre_moe_run(moe, space, 1, rows, to, &why));
+    close_all();
+    nothing_left("a workspace in use");
+}
+
 static void captured(void **state) {
     (void)state;
     void *graph = NULL;
@@ -345,9 +422,10 @@ static void watched_errors(void **state) {
     (void)state;
     cadre_profile *p = NULL;
     open_all(0);
+    int events = f->events;
     trip("cuEventCreate", 7, 2, false);
     assert_int_equal(cadre_profile_new(device, &p, &why), CADRE_NOMEM);
-    assert_int_equal(f->events, 0);
+    assert_int_equal(f->events, events);
     must(cadre_profile_new(device, &p, fail_out));
     cadre_moe_profile(space, p);
     trip("cuEventRecordWithFlags", 1, 719, false);
@@ -474,7 +552,8 @@ int main(void) {
         cmocka_unit_test_setup(refusals, each),        cmocka_unit_test_setup(memory_runs_out, each),
         cmocka_unit_test_setup(arguments, each),       cmocka_unit_test_setup(others, each),
         cmocka_unit_test_setup(queued, each),          cmocka_unit_test_setup(allocates_nothing, each),
-        cmocka_unit_test_setup(captured, each),        cmocka_unit_test_setup(watched, each),
+        cmocka_unit_test_setup(captured, each),        cmocka_unit_test_setup(turns, each),
+        cmocka_unit_test_setup(in_use, each),          cmocka_unit_test_setup(watched, each),
         cmocka_unit_test_setup(watched_graph, each),   cmocka_unit_test_setup(watched_errors, each),
         cmocka_unit_test_setup(stopped_halfway, each), cmocka_unit_test_setup(lost, each),
         cmocka_unit_test_setup(every_call, each),      cmocka_unit_test_setup(every_loss, each),

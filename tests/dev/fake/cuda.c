@@ -271,6 +271,7 @@ int fake_cuStreamSynchronize(void *stream) {
 int fake_cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
     (void)stream, (void)event, (void)flags;
     GO_INSIDE("cuStreamWaitEvent");
+    fake.waits++;
     return 0;
 }
 int fake_cuStreamBeginCapture(void *stream, int mode) {
@@ -310,6 +311,7 @@ int fake_cuEventDestroy(void *event) {
 }
 int fake_cuEventRecord(void *event, void *stream) {
     GO_INSIDE("cuEventRecord");
+    fake.records++;
     stamp(event);
     fake.stream = stream;
     return 0;

@@ -17,7 +17,7 @@ typedef struct fake_state {
     int64_t fail_after;
     int fail_code, sticky, stuck;
     /* what was seen */
-    uint64_t calls, compilations, launches, replays, stamps;
+    uint64_t calls, compilations, launches, waits, records, replays, stamps;
     const char *last; /* the call that failed */
     size_t used;
     int contexts, allocations, streams, events, graphs, modules, programs;       /* alive */
