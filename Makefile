@@ -28,7 +28,7 @@ TESTBIN := $(TEST:tests/%.c=$(BUILD)/tests/%)
 FUZZ    := $(wildcard tests/fuzz/*.c)
 GPU     := $(wildcard tests/gpu/*.c)
 
-.PHONY: build demo check test tests-build cuda-resources build-gpu-tests check-gpu install format lint fuzz fuzz-replay clean setup
+.PHONY: build demo check test tests-build cuda-resources build-gpu-tests check-gpu check-report install format lint fuzz fuzz-replay clean setup
 .SECONDARY:
 build: $(BUILD)/cadre $(BUILD)/libcadre.a
 
@@ -93,7 +93,7 @@ $(FAKE): $(wildcard tests/dev/fake/*) src/dev/driver.h src/dev/nvrtc.h
 	@mkdir -p $(@D)
 	$(call say,FAKE)
 	$(Q)$(CC) $(ALL) $(CFLAGS) -shared -fvisibility=default tests/dev/fake/*.c -o $@
-$(BUILD)/tests/dev/cuda $(BUILD)/tests/moe/api_gpu $(BUILD)/tests/moe/count $(BUILD)/tests/cmd/doctor_cuda $(BUILD)/tests/cmd/bench_moe_gpu $(BUILD)/tests/cmd/profile: | $(FAKE)
+$(BUILD)/tests/dev/cuda $(BUILD)/tests/moe/api_gpu $(BUILD)/tests/moe/count $(BUILD)/tests/cmd/doctor_cuda $(BUILD)/tests/cmd/bench_moe_gpu $(BUILD)/tests/cmd/bench_count $(BUILD)/tests/cmd/profile: | $(FAKE)
 
 # Tests see internals, and run with assertions on when the build defines CADRE_CHECKS.
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/internal.a
@@ -146,6 +146,10 @@ $(BUILD)/gpu/%: $(BUILD)/tests/gpu/%.o $(BUILD)/internal.a
 build-gpu-tests: $(GPU:tests/gpu/%.c=$(BUILD)/gpu/%)
 check-gpu:
 	@SANITIZER="$(SANITIZER)" ONLY="$(ONLY)" sh tests/gpu/run.sh $(BUILD) $(SET)
+
+# Reports in a real browser; skipped where there is no Chromium. SHOTS=folder keeps screenshots.
+check-report: build
+	@sh tests/lab/browser.sh $(BUILD) $(SHOTS)
 
 # After a kernel changed on purpose: the registers, shared memory and spills that tests/op/cuda_compile holds them to.
 cuda-resources: $(BUILD)/tests/op/cuda_compile

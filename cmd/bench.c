@@ -102,6 +102,8 @@ static void put_sample(json_out *o, const bench *b, const gen_result *g, const s
         attribution a = watched_steps(b, g);
         attribution_put_raw(o, &a);
     }
+    json_put_int(o, "prompt_tokens", g->prompt_tokens); /* that were computed */
+    bench_put_protocol(o, b);
     open_put_sampling(o, &b->sampling);
     open_put_manifest(o, b->m->device, b->m->dir, b->m->info.numerics);
     json_close(o, '}');

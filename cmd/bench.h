@@ -44,6 +44,9 @@ typedef struct bench {
     bool ignore_ends, differs;
 } bench;
 
+/* `protocol`: what must be equal for two results to be compared. Nothing is kept from one pass to the next: prompts are
+ * computed anew, `prefix_cache` is "none". */
+void bench_put_protocol(json_out *o, const bench *b);
 /* Opens the object of request i, for a sample and for the result: id, lengths, hash. The caller adds times, closes. */
 void bench_open_request(json_out *o, const gen_request *r, int i);
 int bench_report(const bench *b, int status);

@@ -6,6 +6,7 @@
  */
 #include "bench_moe.h"
 #include "commands.h"
+#include <string.h>
 
 #define O(letter, name, kind, arg, member, low, high, what) \
     OPTS_ROW(moe_opts, letter, name, kind, arg, member, low, high, what)
@@ -20,6 +21,8 @@ static const opts_def defs[] = {
     O(0, "--repeat", OPTS_INT, "N", repeat, 1, 200, "visits of each m (default 9; an interval needs 6)"),
     O(0, "--visit-ms", OPTS_INT, "N", visit_ms, 1, 10000, "least time of a visit (default 40)"),
     O(0, "--layers", OPTS_INT, "N", layers, 1, 2048, "layers (default: a one-token step is four last-level caches)"),
+    O(0, "--workspace", OPTS_TEXT, "KIND", spaces, 0, 0,
+      "scratch of a run: own (each layer's), one (of all layers), or fresh (made for the run and freed; on the CPU)"),
     O(0, "--probe-mb", OPTS_INT, "N", probe_mb, 16, 1 << 20,
       "memory that a bandwidth probe reads (default: 1 GiB or 16 last-level caches)"),
     O(0, "--seed", OPTS_SEED, "S", seed, 0, 0, "of weights and routing (default 0)"),
@@ -84,6 +87,14 @@ static double touched_of(const layer_plan *p) {
     return sum / LAYER_SETS;
 }
 
+static cadre_err read_spaces(const char *text, layer_spaces *out, cadre_fail *why) {
+    static const char *const names[] = {"own", "one", "fresh"};
+    for (int i = 0; text && i < 3; i++)
+        if (!strcmp(text, names[i])) return *out = (layer_spaces)i, CADRE_OK;
+    if (!text) return *out = LAYER_SPACE_OWN, CADRE_OK;
+    return cadre_fail_set(why, CADRE_RANGE, "--workspace is '%.40s', expected own, one or fresh", text);
+}
+
 /* The steps of a visit: their median, and all of them in all. */
 typedef struct timing {
     double us, total; /* of a layer; of all layers and steps */
@@ -124,7 +135,9 @@ static cadre_err visit(moe_bench *b, moe_row *r, int at, int order, double *gbps
     moe_visit v = {.visit = at, .order = order, .gbps = {*gbps}};
     timing time = {0};
     attribution a;
+    uint64_t allocations = cadre_allocations();
     cadre_err err = time_steps(b, r, &time, why);
+    v.allocations = (double)(cadre_allocations() - allocations) / b->layers.count / (time.steps + 1);
     r->us[at] = time.us, v.steps = time.steps;
     if (!err && b->profile) {
         err = watch(b, r, at, &a, why);
@@ -145,6 +158,10 @@ static cadre_err measure(moe_bench *b, cadre_fail *why) {
             if (err) return err;
         }
     say_progress_end();
+    for (int i = 0; i < b->count; i++) {
+        cadre_err err = layers_sha(&b->layers, &b->rows[i].plan, 0, b->rows[i].sha, why);
+        if (err) return err;
+    }
     return CADRE_OK;
 }
 
@@ -206,7 +223,11 @@ static cadre_err prepare(moe_bench *b, const int *m, cadre_fail *why) {
     measure_run_id(b->run);
     cadre_err err = open_device(&b->o->common, &b->device, why);
     if (!err && !b->device->gpu) err = prepare_cpu(b, why);
-    if (!err) err = layers_init(&b->layers, b->device, d, b->o->layers, b->o->seed, why);
+    layer_spaces spaces = LAYER_SPACE_OWN;
+    if (!err) err = read_spaces(b->o->spaces, &spaces, why);
+    if (!err && b->device->gpu && spaces == LAYER_SPACE_FRESH)
+        err = cadre_fail_set(why, CADRE_UNSUPPORTED, "--workspace fresh is for the CPU: a graph keeps its scratch");
+    if (!err) err = layers_init(&b->layers, b->device, d, b->o->layers, spaces, b->o->seed, why);
     if (!err && !b->layers.cold)
         say_note("a step touches only %.0f MB of weights: part of them stays in the cache (--layers)",
                  b->layers.step_bytes / 1e6);

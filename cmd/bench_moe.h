@@ -10,7 +10,7 @@
 
 typedef struct moe_opts {
     opts_common common;
-    const char *shape, *list, *routing, *out;
+    const char *shape, *list, *routing, *spaces, *out;
     int repeat, layers, visit_ms, probe_mb;
     uint64_t seed;
     bool profile;
@@ -23,6 +23,8 @@ typedef struct moe_row {
     double *us, *bytes, *probe, *floor, *ratio; /* [repeat] */
     char config[256];                           /* what runs for m tokens */
     const char *source;                         /* and from where */
+    double allocations;                         /* of the host, per run of a layer; NaN: not counted */
+    char sha[65];                               /* of the outputs; "": not known */
     double *watched;                            /* [repeat] us of a layer that the profiler watched */
     attribution attribution;                    /* per layer, not per step over all */
 } moe_row;
@@ -51,6 +53,7 @@ typedef struct moe_visit {
     int visit, order, steps, instances; /* instances: layers of a step that is timed */
     double gbps[2];                     /* read bandwidth before and after */
     const double *step_us;              /* [steps], per layer; NULL: not kept */
+    double allocations;                 /* per run of a layer */
     const attribution *watched;         /* by layer; NULL: the profiler did not */
 } moe_visit;
 

@@ -15,6 +15,11 @@ static double floor_us(const moe_bench *b, int m, double bytes, double gbps) {
     return memory > compute ? memory : compute;
 }
 
+static const char *spaces_of(const moe_bench *b) {
+    static const char *const names[] = {"own", "one", "fresh"};
+    return names[b->layers.spaces];
+}
+
 static void put_steps(json_out *o, const moe_visit *v) {
     json_put_int(o, "instances", v->instances);
     json_open(o, "step_us", '[');
@@ -31,10 +36,13 @@ static cadre_err keep_sample(const moe_bench *b, const moe_row *r, const moe_vis
     shape_put(&o, &b->shape);
     json_put_text(&o, "routing", b->routing.text);
     json_put_int(&o, "m", r->plan.m);
+    routing_load_put(&o, &r->plan.load);
     b->put_plan(&o, b, r);
     json_put_int(&o, "layers", b->layers.count);
     json_put_int(&o, "steps", v->steps);
     json_put_real(&o, "us", r->us[v->visit]);
+    json_put_text(&o, "workspace", spaces_of(b));
+    json_put_real(&o, "allocs_per_run", b->device->gpu ? NAN : v->allocations);
     if (v->step_us) put_steps(&o, v);
     json_put_real(&o, "bytes", r->bytes[v->visit]);
     json_put_real(&o, "gbps_before", v->gbps[0]);
@@ -55,6 +63,7 @@ cadre_err moe_bench_keep(const moe_bench *b, moe_row *r, const moe_visit *v, cad
     r->probe[at] = (v->gbps[0] + v->gbps[1]) / 2;
     r->floor[at] = floor_us(b, r->plan.m, r->bytes[at], r->probe[at]);
     r->ratio[at] = r->floor[at] / r->us[at];
+    r->allocations += v->allocations / b->o->repeat;
     if (v->watched) attribution_add(&r->attribution, v->watched);
     return keep_sample(b, r, v, why);
 }
@@ -91,6 +100,7 @@ static void put_row(json_out *o, const moe_bench *b, const moe_row *r) {
     json_open(o, NULL, '{');
     json_put_int(o, "m", r->plan.m);
     json_put_real(o, "experts_touched", f.touched);
+    routing_load_put(o, &r->plan.load);
     json_put_real(o, "bytes", f.bytes);
     json_put_real(o, "us", f.us);
     json_open(o, "us_interval", '[');
@@ -104,18 +114,25 @@ static void put_row(json_out *o, const moe_bench *b, const moe_row *r) {
     json_put_text(o, "config", r->config);
     json_put_text(o, "source", r->source);
     json_put_text(o, "kernel", b->kernel);
+    json_put_real(o, "allocs_per_run", b->device->gpu ? NAN : r->allocations);
+    json_put_text(o, "sha256", *r->sha ? r->sha : NULL);
     json_put_text(o, "numerics", b->numerics);
     attribution a = attributed(b, r);
     attribution_put(o, &a);
     json_close(o, '}');
 }
 
+enum { MOE_RECEIPTS = 64 };
+
 int moe_bench_json(const moe_bench *b) {
     json_out o = {0};
+    cadre_receipt receipts[MOE_RECEIPTS];
+    int n = layers_receipts(&b->layers, receipts, MOE_RECEIPTS);
     say_json_open(&o, "bench moe");
     shape_put(&o, &b->shape);
     json_put_text(&o, "routing", b->routing.text);
     json_put_int(&o, "layers", b->layers.count);
+    json_put_text(&o, "workspace", spaces_of(b));
     json_put_bool(&o, "cold", b->layers.cold);
     json_open(&o, "rows", '[');
     for (int i = 0; i < b->count; i++) put_row(&o, b, &b->rows[i]);
@@ -126,6 +143,7 @@ int moe_bench_json(const moe_bench *b) {
     json_put_text(&o, "device", cadre_device_name(b->device));
     json_put_text(&o, "numerics", b->numerics);
     open_put_switches(&o);
+    open_put_list(&o, receipts, n < MOE_RECEIPTS ? n : MOE_RECEIPTS);
     json_close(&o, '}');
     return say_json(&o, EXIT_FINE);
 }
@@ -161,6 +179,14 @@ static void say_drift(const moe_bench *b) {
         say_note("read bandwidth wandered between %.0f and %.0f GB/s: compare floor/time, not times", low, high);
 }
 
+/* Random weights may send nearly all tokens to a few experts: the figure goes with its histogram. */
+static void say_loads(const moe_bench *b) {
+    char text[400];
+    say("  rows of an expert: experts of a layer that have so many");
+    for (int i = 0; i < b->count; i++)
+        say("    m = %-5d %s", b->rows[i].plan.m, routing_load_text(&b->rows[i].plan.load, text));
+}
+
 void moe_bench_say(const moe_bench *b) {
     static const char *const head[] = {"m",          "experts", "MB",    "us",     "95 %",  "floor us",
                                        "floor/time", "GB/s",    "probe", "config", "source"};
@@ -175,6 +201,7 @@ void moe_bench_say(const moe_bench *b) {
     for (int i = 0; i < 11; i++) table_cell(&t, "%s", head[i]);
     for (int i = 0; i < b->count; i++) say_row(&t, b, &b->rows[i]);
     table_print(&t, say_stream(), 2);
+    say_loads(b);
     say_drift(b);
     for (int i = 0; i < b->count && b->profile; i++) {
         attribution a = attributed(b, &b->rows[i]);

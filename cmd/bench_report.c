@@ -1,5 +1,6 @@
 /* bench_report.c: medians over the passes of `cadre bench`, for people and for programs. */
 #include "bench.h"
+#include <inttypes.h>
 #include <math.h>
 
 /* ---- figures ---- */
@@ -70,6 +71,25 @@ void bench_open_request(json_out *o, const gen_request *r, int i) {
     json_put_text(o, "sha256", hex);
 }
 
+void bench_put_protocol(json_out *o, const bench *b) {
+    const bench_opts *c = b->o;
+    json_open(o, "protocol", '{');
+    json_put_text(o, "prompts", c->prompts ? c->prompts : "random ids");
+    if (c->prompts)
+        json_put_null(o, "prompt_len");
+    else
+        json_put_int(o, "prompt_len", c->prompt_len);
+    json_put_int(o, "gen_len", c->gen_len);
+    json_put_int(o, "batch", b->job.batch);
+    json_put_int(o, "context", cadre_session_context(b->job.session));
+    json_put_int(o, "prefill_chunk", b->job.chunk);
+    json_put_bool(o, "ignore_eos", b->ignore_ends);
+    json_put_int(o, "warmup", c->warmup);
+    json_put_int(o, "repeat", c->repeat);
+    json_put_text(o, "prefix_cache", "none");
+    json_close(o, '}');
+}
+
 static void put_requests(json_out *o, const bench *b) {
     json_open(o, "requests", '[');
     for (int i = 0; i < b->job.count; i++) {
@@ -96,6 +116,8 @@ static int report_json(const bench *b, int status) {
     put_requests(&o, b);
     put_summary(&o, b);
     open_put_memory(&o, &b->job.memory);
+    bench_put_protocol(&o, b);
+    open_put_sampling(&o, &b->sampling);
     json_put_text(&o, "samples", b->o->out);
     json_put_text(&o, "run", b->run);
     attribution a = attributed(b);
@@ -146,6 +168,9 @@ static void say_summary(const bench *b) {
     say_pair("device", "%s", cadre_device_name(b->m->device));
     say_pair("numerics", "%s, switches %s", i->numerics, open_switches(switches));
     say_pair("passes", "%d counted, %d warm-up, batch %d", b->o->repeat, b->o->warmup, b->job.batch);
+    say_pair("protocol", "%s, %s, temperature %g, seed %" PRIu64 "; nothing is cached between passes",
+             b->o->prompts ? b->o->prompts : "random ids", b->ignore_ends ? "end tokens ignored" : "until an end token",
+             (double)b->sampling.temperature, b->sampling.seed);
     say_requests(b);
     say_pair("ttft", "%s", number(over_requests(b, offsetof(pass, ttft)), " ms", x));
     say_pair("tpot", "%s", number(over_requests(b, offsetof(pass, tpot)), " ms", x));

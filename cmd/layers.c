@@ -2,6 +2,7 @@
  */
 #include "layers.h"
 #include "dev/cuda.h"
+#include "moe/moe.h"
 #include "op/op.h"
 #include <math.h>
 #include <string.h>
@@ -80,7 +81,7 @@ static cadre_err make_layer(layers *l, int i, cadre_device *device, source *s, c
         if (w.gate) w.shared_gate = window(s);
     }
     cadre_err err = cadre_moe_new(device, d, &w, &l->moe[i], why);
-    if (!err && device->gpu && i) { /* they run one after the other: one is enough */
+    if (!err && l->spaces != LAYER_SPACE_OWN && i) { /* they run one after the other: one is enough */
         l->scratch[i] = l->scratch[0];
         return CADRE_OK;
     }
@@ -132,13 +133,13 @@ static cadre_err check_memory(const place *p, const cadre_moe_desc *d, int count
                           have / 1e6);
 }
 
-cadre_err layers_init(layers *l, cadre_device *device, const cadre_moe_desc *desc, int count, uint64_t seed,
-                      cadre_fail *why) {
+cadre_err layers_init(layers *l, cadre_device *device, const cadre_moe_desc *desc, int count, layer_spaces spaces,
+                      uint64_t seed, cadre_fail *why) {
     source s;
     place where;
     int all = (desc->e + desc->k - 1) / desc->k; /* tokens that reach every expert */
     double touched = shape_expert_bytes(desc) * desc->k + shape_shared_bytes(desc);
-    *l = (layers){.desc = *desc};
+    *l = (layers){.desc = *desc, .spaces = device->gpu ? LAYER_SPACE_ONE : spaces};
     cadre_err err = place_of(device, &where, why);
     if (err) return err;
     if (l->desc.max_tokens < all) l->desc.max_tokens = all;
@@ -194,7 +195,7 @@ cadre_err layers_plan(layers *l, const routing *r, int m, uint64_t seed, layer_p
             int32_t *ids = p->ids + layers_ids_at(l, p, set, i);
             err = p->own ? cadre_moe_route(l->moe[i], l->scratch[i], m, l->x, ids, l->out, why)
                          : routing_draw(r, &random, l->deal + (size_t)i * (size_t)e, m, e, k, ids, why);
-            if (!err) p->touched[set] += routing_touched(ids, m * k, e);
+            if (!err) p->touched[set] += routing_load_add(&p->load, ids, m * k, e);
         }
     for (int set = 0; set < LAYER_SETS; set++) p->touched[set] /= l->count;
     if (err) layers_plan_done(p);
@@ -207,14 +208,53 @@ void layers_plan_done(layer_plan *p) {
 }
 
 void layers_watch(layers *l, cadre_profile *profile) {
+    l->watch = profile;
     for (int i = 0; i < l->count; i++) cadre_moe_profile(l->scratch[i], profile);
+}
+
+static cadre_err run_in(layers *l, const layer_plan *p, int set, int i, cadre_moe_workspace *space, cadre_fail *why) {
+    return p->own ? cadre_moe_run(l->moe[i], space, p->m, l->x, l->out, why)
+                  : cadre_moe_experts(l->moe[i], space, p->m, l->x, p->ids + layers_ids_at(l, p, set, i), l->weights,
+                                      l->out, why);
+}
+
+static cadre_err run_layer(layers *l, const layer_plan *p, int set, int i, cadre_fail *why) {
+    cadre_moe_workspace *space;
+    if (l->spaces != LAYER_SPACE_FRESH) return run_in(l, p, set, i, l->scratch[i], why);
+    cadre_err err = cadre_moe_workspace_new(l->moe[i], &space, why);
+    if (err) return err;
+    cadre_moe_profile(space, l->watch);
+    err = run_in(l, p, set, i, space, why);
+    cadre_moe_workspace_free(space);
+    return err;
 }
 
 cadre_err layers_step(layers *l, const layer_plan *p, int set, cadre_fail *why) {
     cadre_err err = CADRE_OK;
-    for (int i = 0; i < l->count && !err; i++)
-        err = p->own ? cadre_moe_run(l->moe[i], l->scratch[i], p->m, l->x, l->out, why)
-                     : cadre_moe_experts(l->moe[i], l->scratch[i], p->m, l->x, p->ids + layers_ids_at(l, p, set, i),
-                                         l->weights, l->out, why);
+    for (int i = 0; i < l->count && !err; i++) err = run_layer(l, p, set, i, why);
     return err;
+}
+
+cadre_err layers_sha(layers *l, const layer_plan *p, int set, char hex[65], cadre_fail *why) {
+    size_t bytes = (size_t)p->m * (size_t)l->desc.d * sizeof *l->out;
+    cadre_err err = CADRE_OK;
+    sha256 s;
+    sha256_init(&s);
+    for (int i = 0; i < l->count && !err; i++) {
+        err = run_layer(l, p, set, i, why);
+        sha256_add(&s, l->out, bytes);
+    }
+    sha256_hex(&s, hex);
+    return err;
+}
+
+int layers_receipts(const layers *l, cadre_receipt *out, int cap) {
+    enum { MOST = 64 };
+    cadre_receipt more[MOST];
+    int n = moe_receipts(l->moe[0], out, cap);
+    for (int i = 1; i < l->count; i++) {
+        moe_receipts(l->moe[i], more, MOST);
+        for (int k = 0; k < n && k < cap && k < MOST; k++) out[k].runs += more[k].runs;
+    }
+    return n;
 }

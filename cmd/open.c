@@ -203,12 +203,16 @@ static void put_receipt(json_out *o, const cadre_receipt *r) {
     json_close(o, '}');
 }
 
-void open_put_receipts(json_out *o, const cadre_model *model) {
-    cadre_receipt *r;
-    int n = receipts_of(model, &r);
+void open_put_list(json_out *o, const cadre_receipt *r, int n) {
     json_open(o, "receipts", '[');
     for (int i = 0; i < n; i++) put_receipt(o, &r[i]);
     json_close(o, ']');
+}
+
+void open_put_receipts(json_out *o, const cadre_model *model) {
+    cadre_receipt *r;
+    int n = receipts_of(model, &r);
+    open_put_list(o, r, n);
     mem_free(r);
 }
 

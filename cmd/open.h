@@ -39,6 +39,7 @@ void open_close(opened *o);
 void open_put_sampling(json_out *o, const cadre_sampling *s);
 void open_put_switches(json_out *o);
 void open_put_receipts(json_out *o, const cadre_model *model);
+void open_put_list(json_out *o, const cadre_receipt *receipts, int n);
 void open_say_receipts(const cadre_model *model);
 /* `memory`: the plan by part, and what the process uses now; for people two lines, "memory" and "in use". */
 void open_put_memory(json_out *o, const cadre_memory *plan);

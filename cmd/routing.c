@@ -79,13 +79,63 @@ cadre_err routing_draw(const routing *r, rand_stream *random, const int32_t *dea
     return ok ? CADRE_OK : cadre_fail_set(why, CADRE_NOMEM, "out of memory for a routing");
 }
 
-int routing_touched(const int32_t *ids, int pairs, int e) {
-    int touched = 0;
-    for (int i = 0; i < e; i++)
-        for (int p = 0; p < pairs; p++)
-            if (ids[p] == i) {
-                touched++;
-                break;
-            }
+/* ---- the histogram ---- */
+
+void routing_bucket(int i, int *low, int *high) {
+    *high = i < 2 ? i : 1 << (i - 1);
+    *low = i < 3 ? *high : *high / 2 + 1;
+}
+
+static int bucket_of(int rows) {
+    int i = 0, low, high = 0;
+    while (i < ROUTING_BUCKETS - 1 && rows > high) routing_bucket(++i, &low, &high);
+    return i;
+}
+
+int routing_load_add(routing_load *load, const int32_t *ids, int pairs, int e) {
+    enum { EXPERTS = 1 << 14 };
+    int rows[EXPERTS] = {0}, touched = 0;
+    for (int p = 0; p < pairs; p++)
+        if (ids[p] >= 0 && ids[p] < e) rows[ids[p]]++;
+    for (int i = 0; i < e; i++) {
+        load->experts[bucket_of(rows[i])]++;
+        touched += rows[i] > 0;
+        if (rows[i] > load->most) load->most = rows[i];
+    }
+    load->layers++;
     return touched;
+}
+
+static int buckets_used(const routing_load *load) {
+    int n = ROUTING_BUCKETS;
+    while (n > 1 && load->experts[n - 1] == 0) n--;
+    return n;
+}
+
+void routing_load_put(json_out *o, const routing_load *load) {
+    json_open(o, "load", '[');
+    for (int i = 0, low, high; i < buckets_used(load); i++) {
+        routing_bucket(i, &low, &high);
+        json_open(o, NULL, '{');
+        json_put_int(o, "rows_lo", low);
+        json_put_int(o, "rows_hi", high);
+        json_put_real(o, "experts", load->experts[i] / load->layers);
+        json_close(o, '}');
+    }
+    json_close(o, ']');
+    json_put_int(o, "load_most", load->most);
+}
+
+const char *routing_load_text(const routing_load *load, char text[400]) {
+    size_t used = 0;
+    for (int i = 0, low, high; i < buckets_used(load) && used < 360; i++) {
+        if (load->experts[i] == 0) continue;
+        routing_bucket(i, &low, &high);
+        double experts = load->experts[i] / load->layers;
+        used += (size_t)snprintf(text + used, 400 - used, "%s%d", used ? ", " : "", low);
+        if (high > low) used += (size_t)snprintf(text + used, 400 - used, "..%d", high);
+        used += (size_t)snprintf(text + used, 400 - used, ": %.3g", experts);
+    }
+    snprintf(text + used, 400 - used, "; most %d", load->most);
+    return text;
 }

@@ -209,7 +209,8 @@ typedef struct lab_stack {
     double leave_interval[LAB_FACTORS_MOST][2];
     lab_verdict *verdict; /* of all arms against none */
 } lab_stack;              /* texts are copied; the samples must live as long */
-/* Effects whose arms are not there are NaN. Intervals: delta method and Welch's degrees of freedom over visits.
+/* Effects whose arms are not there, or refused by a gate, are NaN. One factor alone predicts itself: gaps 0, intervals
+ * NaN. Intervals: delta method and Welch's degrees of freedom over visits.
  * `factors` names the factors in the order of the bits; arm_masks[i] is the mask of arm_names[i]; all 2^k masks are
  * there (or the singles, none and all: then only those effects are told). Errors: as lab_verdict_new. */
 cadre_err lab_stack_new(const lab_samples *s, const lab_question *q, const char *const *factors, int factor_count,
@@ -363,6 +364,8 @@ typedef struct lab_report {
 } lab_report;
 /* The report as one text, for mem_free. */
 cadre_err lab_report_write(const lab_report *r, lab_format format, char **text, size_t *len, cadre_fail *why);
+/* What came out for one contrast, a sentence for people; cut at size. */
+void lab_verdict_say(const lab_verdict *v, int contrast, char *text, size_t size);
 /* The members of `ab verdict --json` into an open object. */
 void lab_verdict_json(const lab_verdict *v, json_out *o);
 void lab_stack_json(const lab_stack *s, json_out *o);

@@ -94,6 +94,7 @@ const char *rep_p(char text[REP_NUMBER], double v);
 /* Decimals that show three figures of this spread; 3 when it is not known. */
 int rep_decimals(double spread);
 int rep_value_decimals(const lab_verdict *v); /* of values in the metric's unit */
+bool rep_interval_known(const double interval[2]);
 int rep_ratio_decimals(const lab_contrast *c);
 /* "win", "within noise": for people. */
 const char *rep_outcome(lab_outcome o);

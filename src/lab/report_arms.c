@@ -5,38 +5,44 @@
 
 /* ---- arms ---- */
 
-static void table_arms(rep_page *p) {
-    const lab_verdict *v = p->verdict;
-    char text[REP_NUMBER], caption[200];
-    int d = rep_value_decimals(v);
-    snprintf(caption, sizeof caption, "%.60s in %.40s; sd with n - 1, within: pooled over the visits", v->metric,
-             rep_unit(v));
-    rep_table(p, "lrrrrrrrr", caption, "arm|n|visits|mean|median|sd|within sd|min|max");
-    for (int i = 0; i < v->arm_count; i++) {
-        const lab_arm_figures *a = &v->arms[i];
-        rep_cell(p, "%s%s", a->name, i ? "" : " (reference)");
-        rep_cell(p, "%d", a->n);
-        rep_cell(p, "%d", a->visits);
-        rep_cell(p, "%s", rep_number(text, a->mean, d));
-        rep_cell(p, "%s", rep_number(text, a->median, d));
-        rep_cell(p, "%s", rep_number(text, a->sd, d));
-        rep_cell(p, "%s", rep_number(text, a->within_sd, d));
-        rep_cell(p, "%s", rep_number(text, a->low, d));
-        rep_cell(p, "%s", rep_number(text, a->high, d));
-    }
+static bool any_left_out(const lab_verdict *v) {
+    for (int i = 0; i < v->arm_count; i++)
+        if (v->arms[i].left_out || v->arms[i].unmeasured) return true;
+    return false;
 }
 
-/* Warm-ups, samples without a value, requests that failed: never silently out. */
-static void line_left_out(rep_page *p) {
+static void row_of_arm(rep_page *p, const lab_arm_figures *a, bool left_out) {
+    char text[REP_NUMBER];
+    int d = rep_value_decimals(p->verdict);
+    const double figures[] = {a->mean, a->median, a->sd, a->within_sd, a->low, a->high};
+    rep_cell(p, "%s%s", a->name, a == p->verdict->arms ? " (reference)" : "");
+    rep_cell(p, "%d", a->n);
+    rep_cell(p, "%d", a->visits);
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) rep_cell(p, "%s", rep_number(text, figures[i], d));
+    if (!left_out) return;
+    rep_cell(p, "%d", a->left_out);
+    rep_cell(p, "%d", a->unmeasured);
+}
+
+/* Warm-ups and samples without a value are never silently out. */
+static void table_arms(rep_page *p) {
     const lab_verdict *v = p->verdict;
-    for (int i = 0; i < v->arm_count; i++) {
-        const lab_arm_figures *a = &v->arms[i];
-        char failed[60] = "";
-        if (a->failed > 0) snprintf(failed, sizeof failed, ", %.0f failed requests", a->failed);
-        if (a->left_out || a->unmeasured || *failed)
-            rep_line(p, "%s: %d warm-up samples left out, %d samples without a value%s.", a->name, a->left_out,
-                     a->unmeasured, failed);
+    char caption[200];
+    bool left_out = any_left_out(v);
+    snprintf(caption, sizeof caption, "%.60s in %.40s; sd with n - 1, within: pooled over the visits", v->metric,
+             rep_unit(v));
+    rep_table(p, left_out ? "lrrrrrrrrrr" : "lrrrrrrrr", caption, "arm|n|visits|mean|median|sd|within sd|min|max");
+    if (left_out) {
+        rep_cell(p, "warm-ups, left out");
+        rep_cell(p, "without a value");
     }
+    for (int i = 0; i < v->arm_count; i++) row_of_arm(p, &v->arms[i], left_out);
+}
+
+static void lines_failed(rep_page *p) {
+    const lab_verdict *v = p->verdict;
+    for (int i = 0; i < v->arm_count; i++)
+        if (v->arms[i].failed > 0) rep_line(p, "%s: %.0f requests failed.", v->arms[i].name, v->arms[i].failed);
     if (v->samples && lab_samples_torn(v->samples))
         rep_line(p, "The last line of the samples is torn (its writer was stopped) and was passed over.");
 }
@@ -108,7 +114,7 @@ void rep_add_arms(rep_page *p) {
     rep_heading(p, "Arms");
     rep_place(p, REP_STRIP);
     table_arms(p);
-    line_left_out(p);
+    lines_failed(p);
     table_acceptance(p);
     table_samples(p);
 }

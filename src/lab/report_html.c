@@ -26,6 +26,9 @@ void rep_escape(rep_text *out, const char *text) {
         case '\'':
             rep_put(out, "&#39;");
             break;
+        case ' ': /* a figure and its "%" stay on one line */
+            rep_put(out, text[1] == '%' ? "\xC2\xA0" : " ");
+            break;
         default:
             rep_put_n(out, text, 1);
         }
@@ -71,7 +74,8 @@ static void put_head(const rep_page *p, rep_text *out) {
     rep_put(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                  "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     rep_putf(out,
-             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src "
+             "'unsafe-inline'; "
              "script-src 'sha256-%s'; base-uri 'none'; form-action 'none'\">\n",
              hash);
     rep_put(out, "<link rel=\"icon\" href=\"data:,\">\n<title>");
@@ -136,11 +140,13 @@ static void put_outcome(rep_text *out, lab_outcome o, const char *line, size_t l
 static void put_outcomes(const rep_page *p, rep_text *out) {
     const lab_verdict *v = p->verdict;
     const char *line = p->outcome.text;
+    rep_putf(out, "<div class=\"outcomes%s\">\n", v->arm_count > 2 ? " several" : "");
     for (int i = 0; *line; i++) {
         size_t n = strcspn(line, "\n");
         put_outcome(out, i + 1 < v->arm_count ? v->contrasts[i].outcome : v->outcome, line, n);
         line += n + (line[n] == '\n');
     }
+    rep_put(out, "</div>\n");
 }
 
 static void tile(rep_text *out, const char *value, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -218,8 +224,8 @@ static void put_table(const rep_page *p, int i, rep_text *out) {
     rep_putf(out, " id=\"t%d\">", i);
     rep_escape(out, rep_words(p, b));
     if (b->folded) rep_putf(out, " (%d)", rows - 1);
-    rep_putf(out, "</%s>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"t%d\">",
-             b->folded ? "summary" : "p", i);
+    rep_putf(out, "</%s>\n<div class=\"scroll%s\" tabindex=\"0\" role=\"region\" aria-labelledby=\"t%d\">",
+             b->folded ? "summary" : "p", columns < 4 ? " small" : "", i);
     rep_putf(out, "<table aria-labelledby=\"t%d\">\n<thead>", i);
     put_row(b, &cell, columns, true, out);
     rep_put(out, "</thead>\n<tbody>\n");

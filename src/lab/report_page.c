@@ -191,7 +191,7 @@ int rep_decimals(double spread) {
     return decimals;
 }
 
-/* Of the arm that spreads least, so that its figures are not cut. Without a spread: five figures of the mean. */
+/* Of the arm that spreads least, so that its figures are not cut. Without a spread: four figures of the mean. */
 int rep_value_decimals(const lab_verdict *v) {
     double least = NAN, size = NAN;
     for (int i = 0; i < v->arm_count; i++) {
@@ -199,7 +199,12 @@ int rep_value_decimals(const lab_verdict *v) {
         if (sd > 0 && !(sd >= least)) least = sd;
         if (fabs(v->arms[i].mean) > 0 && !(fabs(v->arms[i].mean) >= size)) size = fabs(v->arms[i].mean);
     }
-    return rep_decimals(least > 0 ? least : size / 100);
+    return rep_decimals(least > 0 ? least : size / 10);
+}
+
+/* Of one sample an interval is a point: that is none. */
+bool rep_interval_known(const double interval[2]) {
+    return isfinite(interval[0]) && isfinite(interval[1]) && interval[0] < interval[1];
 }
 
 int rep_ratio_decimals(const lab_contrast *c) {

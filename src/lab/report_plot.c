@@ -1,6 +1,7 @@
 /* report_plot.c: scales, and plots made of rows. */
 #include "report_plot.h"
 #include <math.h>
+#include <string.h>
 
 rep_scale rep_scale_none(void) {
     return (rep_scale){.low = NAN, .high = NAN};
@@ -65,27 +66,43 @@ void rep_rows_open(rep_text *out, const char *name, const char *caption) {
     rep_put(out, "</figcaption>\n");
 }
 
+/* The value's first part, up to ';' or '(', stands out. */
+static void put_value(rep_text *out, const char *value) {
+    char first[200];
+    size_t n = strcspn(value, ";(");
+    snprintf(first, sizeof first, "%.*s", (int)n, value);
+    rep_put(out, "<b>");
+    rep_escape(out, first);
+    rep_put(out, "</b>");
+    if (!value[n]) return;
+    rep_put(out, " <span>");
+    rep_escape(out, value[n] == ';' ? value + n + 2 : value + n);
+    rep_put(out, "</span>");
+}
+
 void rep_row_open(rep_text *out, const char *label, const char *value, bool main) {
     rep_putf(out, "<div class=\"row%s\"><div class=\"label\">", main ? " main" : "");
     rep_escape(out, label);
     rep_put(out, "</div><div class=\"value\">");
-    rep_escape(out, value);
-    rep_put(out, "</div><svg class=\"bar\" width=\"100%\" height=\"28\" aria-hidden=\"true\" focusable=\"false\">");
+    put_value(out, value);
+    rep_put(out, "</div><div class=\"bar\"><svg width=\"100%\" height=\"100%\" aria-hidden=\"true\" "
+                 "focusable=\"false\">");
 }
 
 void rep_row_close(rep_text *out) {
-    rep_put(out, "</svg></div>\n");
+    rep_put(out, "</svg></div></div>\n");
 }
 
 void rep_rows_axis(rep_text *out, const rep_scale *s, const char *title) {
     char text[REP_NUMBER];
     rep_put(out, "<div class=\"row axis\"><div class=\"label\"></div><div class=\"value\"></div>"
-                 "<svg class=\"bar\" width=\"100%\" height=\"40\" aria-hidden=\"true\" focusable=\"false\">");
+                 "<div class=\"bar\"><svg width=\"100%\" height=\"40\" aria-hidden=\"true\" focusable=\"false\">");
     rep_put(out, "<line class=\"edge\" x1=\"0\" x2=\"100%\" y1=\"0.5\" y2=\"0.5\"/>");
-    for (double v = rep_first_tick(s); v <= s->high; v += s->step) {
+    int n = 0;
+    for (double v = rep_first_tick(s); v <= s->high; v += s->step, n++) {
         double x = rep_place_of(s, v);
         rep_putf(out, "<line class=\"edge\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"5\"/>", x, x);
-        rep_putf(out, "<text x=\"%.2f%%\" y=\"17\" text-anchor=\"%s\">%s</text>", x,
+        rep_putf(out, "<text%s x=\"%.2f%%\" y=\"17\" text-anchor=\"%s\">%s</text>", n % 2 ? " class=\"odd\"" : "", x,
                  x < 4    ? "start"
                  : x > 96 ? "end"
                           : "middle",
@@ -93,32 +110,37 @@ void rep_rows_axis(rep_text *out, const rep_scale *s, const char *title) {
     }
     rep_put(out, "<text class=\"unit\" x=\"50%\" y=\"34\" text-anchor=\"middle\">");
     rep_escape(out, title);
-    rep_put(out, "</text></svg></div>\n");
+    rep_put(out, "</text></svg></div></div>\n");
 }
 
 void rep_rows_close(rep_text *out) {
     rep_put(out, "</figure>\n");
 }
 
-void rep_bar(rep_text *out, const rep_scale *s, double from, double to, const char *class, int y, int height) {
+void rep_bar(rep_text *out, const rep_scale *s, double from, double to, const char *class, int height) {
     double a = rep_place_of(s, from < to ? from : to), b = rep_place_of(s, from < to ? to : from);
-    rep_putf(out, "<rect class=\"%s\" x=\"%.2f%%\" width=\"%.2f%%\" y=\"%d\" height=\"%d\"/>", class, a, b - a, y,
-             height);
+    rep_putf(out, "<rect class=\"%s\" x=\"%.2f%%\" width=\"%.2f%%\" ", class, a, b - a);
+    if (height)
+        rep_putf(out, "y=\"50%%\" height=\"%d\" transform=\"translate(0 -%d)\"/>", height, height / 2);
+    else
+        rep_put(out, "y=\"0\" height=\"100%\"/>");
 }
 
 void rep_line_v(rep_text *out, const rep_scale *s, double at, const char *class) {
     double x = rep_place_of(s, at);
-    rep_putf(out, "<line class=\"%s\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"28\"/>", class, x, x);
+    rep_putf(out, "<line class=\"%s\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"100%%\"/>", class, x, x);
 }
 
 void rep_whisker(rep_text *out, const rep_scale *s, double from, double to, const char *class) {
     double ends[2] = {rep_place_of(s, from), rep_place_of(s, to)};
-    rep_putf(out, "<line class=\"%s\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"14\" y2=\"14\"/>", class, ends[0], ends[1]);
+    rep_putf(out, "<svg y=\"50%%\" overflow=\"visible\" class=\"%s\"><line x1=\"%.2f%%\" x2=\"%.2f%%\"/>", class,
+             ends[0], ends[1]);
     for (int i = 0; i < 2; i++)
-        rep_putf(out, "<line class=\"%s\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"9\" y2=\"19\"/>", class, ends[i], ends[i]);
+        rep_putf(out, "<line x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"-5\" y2=\"5\"/>", ends[i], ends[i]);
+    rep_put(out, "</svg>");
 }
 
-void rep_mark(rep_text *out, double percent, double y, int arm, const char *class) {
-    rep_putf(out, "<use href=\"#m%d\" class=\"c%d%s%s\" x=\"%.2f%%\" y=\"%.1f\"/>", arm % REP_COLOURS,
-             arm % REP_COLOURS, *class ? " " : "", class, percent, y);
+void rep_mark(rep_text *out, double percent, int arm) {
+    rep_putf(out, "<use href=\"#m%d\" class=\"c%d\" x=\"%.2f%%\" y=\"50%%\"/>", arm % REP_COLOURS, arm % REP_COLOURS,
+             percent);
 }

@@ -27,15 +27,16 @@ enum { REP_COLOURS = 8 }; /* classes c0..c7 and marks m0..m7 */
 
 /* A figure: open, rows, the axis, close. Captions and labels are clean text. */
 void rep_rows_open(rep_text *out, const char *name, const char *caption);
-/* Opens a row; what follows is drawn into its bar of 28 px height until row_close. */
+/* Opens a row; what follows is drawn into its bar until row_close. A value may end in "(...)" or "; ...": that is shown
+ * weaker. */
 void rep_row_open(rep_text *out, const char *label, const char *value, bool main);
 void rep_row_close(rep_text *out);
 void rep_rows_axis(rep_text *out, const rep_scale *s, const char *title);
 void rep_rows_close(rep_text *out);
 
-/* Pieces of a bar, at y in px. */
-void rep_bar(rep_text *out, const rep_scale *s, double from, double to, const char *class, int y, int height);
+/* Pieces of a bar. height in px about the middle; 0: all of the row's. */
+void rep_bar(rep_text *out, const rep_scale *s, double from, double to, const char *class, int height);
 void rep_line_v(rep_text *out, const rep_scale *s, double at, const char *class);
 void rep_whisker(rep_text *out, const rep_scale *s, double from, double to, const char *class);
-void rep_mark(rep_text *out, double percent, double y, int arm, const char *class);
+void rep_mark(rep_text *out, double percent, int arm);
 #endif

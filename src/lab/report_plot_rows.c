@@ -15,18 +15,21 @@ static void change_text(char *text, size_t size, const lab_contrast *c, double r
     char change[REP_NUMBER], low[REP_NUMBER], high[REP_NUMBER];
     int d = rep_ratio_decimals(c) - 2;
     rep_percent(change, ratio - 1, d);
-    snprintf(text, size, "%s (%s to %s)", change, rep_percent(low, interval[0] - 1, d),
-             rep_percent(high, interval[1] - 1, d));
+    if (!rep_interval_known(interval))
+        snprintf(text, size, "%s", change);
+    else
+        snprintf(text, size, "%s (%s to %s)", change, rep_percent(low, interval[0] - 1, d),
+                 rep_percent(high, interval[1] - 1, d));
 }
 
 static void interval_row(rep_text *out, const lab_verdict *v, const rep_scale *s, const char *label, const char *value,
                          double ratio, const double interval[2], int arm, bool main) {
     rep_row_open(out, label, value, main);
-    rep_bar(out, s, -v->question.effect, v->question.effect, "band", 0, 28);
+    rep_bar(out, s, -v->question.effect, v->question.effect, "band", 0);
     rep_line_v(out, s, 0, "zero");
     if (isfinite(interval[0]) && isfinite(interval[1]))
         rep_whisker(out, s, interval[0] - 1, interval[1] - 1, main ? "whisker strong" : "whisker");
-    if (isfinite(ratio)) rep_mark(out, rep_place_of(s, ratio - 1), 14, arm, "");
+    if (isfinite(ratio)) rep_mark(out, rep_place_of(s, ratio - 1), arm);
     rep_row_close(out);
 }
 
@@ -34,16 +37,17 @@ static void contrast_rows(const rep_page *p, rep_text *out, const rep_scale *s, 
     const lab_verdict *v = p->verdict;
     const lab_contrast *c = &v->contrasts[i];
     char value[160], label[400];
-    snprintf(label, sizeof label, "%.120s%s%.200s", clean(name, c->arm->name), c->estimator ? ": " : "",
-             c->estimator ? c->estimator : "");
+    bool named = c->estimator && v->arm_count == 2;
+    snprintf(label, sizeof label, "%.120s%s%.200s", clean(name, c->arm->name), named ? ": " : "",
+             named ? c->estimator : "");
     change_text(value, sizeof value, c, c->ratio, c->interval);
     interval_row(out, v, s, label, value, c->ratio, c->interval, i + 1, true);
     if (v->arm_count > 2) return;
-    if (isfinite(c->bootstrap[0])) {
+    if (rep_interval_known(c->bootstrap)) {
         change_text(value, sizeof value, c, c->ratio, c->bootstrap);
         interval_row(out, v, s, "bootstrap over samples, percentile", value, c->ratio, c->bootstrap, i + 1, false);
     }
-    if (isfinite(c->log_ratio[0])) {
+    if (rep_interval_known(c->log_ratio)) {
         change_text(value, sizeof value, c, c->ratio, c->log_ratio);
         interval_row(out, v, s, "Welch t on logs, over samples", value, c->ratio, c->log_ratio, i + 1, false);
     }
@@ -99,7 +103,7 @@ void rep_draw_ladder(const rep_page *p, rep_text *out) {
                  told ? rep_percent(change, v->contrasts[i - 1].ratio - 1, 2) : "");
         rep_row_open(out, clean(&name, a->name), value, false);
         rep_whisker(out, &s, a->low, a->high, "whisker");
-        rep_mark(out, rep_place_of(&s, a->mean), 14, i, "");
+        rep_mark(out, rep_place_of(&s, a->mean), i);
         rep_row_close(out);
     }
     rep_rows_axis(out, &s, clean(&name, rep_unit(v)));
@@ -128,7 +132,7 @@ static void total_row(rep_text *out, const rep_scale *s, const char *label, cons
                       double measured, int colour, bool main) {
     rep_row_open(out, label, value, main);
     rep_line_v(out, s, measured, "target");
-    rep_mark(out, rep_place_of(s, at), 14, colour, "");
+    rep_mark(out, rep_place_of(s, at), colour);
     rep_row_close(out);
 }
 
@@ -144,7 +148,7 @@ static double step_row(rep_text *out, const rep_scale *s, const lab_stack *k, in
     rep_row_open(out, label, value, false);
     rep_line_v(out, s, measured, "target");
     rep_line_v(out, s, from, "step");
-    rep_bar(out, s, from, to, to < from ? "fall" : "rise", 6, 16);
+    rep_bar(out, s, from, to, to < from ? "fall" : "rise", 16);
     rep_row_close(out);
     return to;
 }
@@ -154,7 +158,8 @@ static void waterfall_rows(rep_text *out, const rep_scale *s, const lab_stack *k
     double none = k->verdict->arms[0].mean, measured = rep_measured(k, all), at = none;
     int d = rep_value_decimals(k->verdict);
     char value[200], number[REP_NUMBER], change[REP_NUMBER], label[300];
-    snprintf(label, sizeof label, "%.250s (none)", clean(name, k->verdict->arms[0].name));
+    snprintf(label, sizeof label, "none: %.250s", clean(name, k->verdict->arms[0].name));
+    if (!strcmp(k->verdict->arms[0].name, "none")) label[4] = 0;
     total_row(out, s, label, rep_number(number, none, d), none, measured, 0, false);
     for (int i = 0; i < k->factor_count; i++) at = step_row(out, s, k, i, at, measured, name);
     gap_text(value, sizeof value, all->additive, d, all->additive_gap, all->additive_interval);
@@ -207,8 +212,8 @@ void rep_draw_profile(const rep_page *p, rep_text *out) {
         snprintf(value, sizeof value, "%s us, %s %%%s%s", us, share, isfinite(x->floor_us) ? ", floor " : "",
                  isfinite(x->floor_us) ? floor_us : "");
         rep_row_open(out, clean(&name, x->op ? x->op : "-"), value, false);
-        if (isfinite(x->us)) rep_bar(out, &s, 0, x->us, "time", 5, 18);
-        if (isfinite(x->floor_us)) rep_bar(out, &s, 0, x->floor_us, "floor", 9, 10);
+        if (isfinite(x->us)) rep_bar(out, &s, 0, x->us, "time", 18);
+        if (isfinite(x->floor_us)) rep_bar(out, &s, 0, x->floor_us, "floor", 10);
         rep_row_close(out);
     }
     rep_rows_axis(out, &s, "us per step");

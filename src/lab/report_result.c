@@ -72,6 +72,13 @@ static void put_sentence(rep_text *t, const lab_verdict *v, const lab_contrast *
         rep_put(t, "; that is not enough to tell.");
 }
 
+void lab_verdict_say(const lab_verdict *v, int contrast, char *text, size_t size) {
+    rep_text t = {0};
+    put_sentence(&t, v, &v->contrasts[contrast]);
+    snprintf(text, size, "%s", t.text && !t.failed ? t.text : lab_outcome_name(v->contrasts[contrast].outcome));
+    mem_free(t.text);
+}
+
 static void put_question(rep_text *t, const lab_verdict *v) {
     char text[REP_NUMBER];
     rep_number(text, v->question.effect * 100, rep_decimals(v->question.effect * 100) - 2);
@@ -94,14 +101,14 @@ static void make_head(rep_page *p) {
     const lab_verdict *v = p->verdict;
     const char *title = r->title ? r->title : r->experiment ? r->experiment->name : NULL;
     const char *asks = r->asks ? r->asks : r->experiment ? r->experiment->asks : NULL;
-    if (title)
+    if (title && *title)
         rep_put_clean(&p->title, title);
     else {
         rep_put_clean(&p->title, v->metric);
         rep_put(&p->title, " against ");
         rep_put_clean(&p->title, v->arms[0].name);
     }
-    if (asks)
+    if (asks && *asks)
         rep_put_clean(&p->asks, asks);
     else
         put_question(&p->asks, v);
@@ -117,8 +124,8 @@ cadre_err rep_page_make(const lab_report *r, rep_page *p, cadre_fail *why) {
     make_head(p);
     rep_add_result(p);
     rep_add_evidence(p);
-    rep_add_arms(p);
     rep_add_stack(p);
+    rep_add_arms(p);
     rep_add_profile(p);
     rep_add_gates(p);
     rep_add_scope(p);
@@ -132,7 +139,7 @@ cadre_err rep_page_make(const lab_report *r, rep_page *p, cadre_fail *why) {
 /* "0.98 to 1.02", by the decimals of the contrast. */
 static void cell_interval(rep_page *p, const double interval[2], int decimals) {
     char low[REP_NUMBER], high[REP_NUMBER];
-    if (isfinite(interval[0]) && isfinite(interval[1]))
+    if (rep_interval_known(interval))
         rep_cell(p, "%s to %s", rep_number(low, interval[0], decimals), rep_number(high, interval[1], decimals));
     else
         rep_cell(p, "-");
@@ -160,13 +167,14 @@ static void table_chance(rep_page *p) {
     const lab_verdict *v = p->verdict;
     char text[REP_NUMBER];
     bool several = v->arm_count > 2;
-    rep_table(p, several ? "lrrrrrrr" : "lrrrrrr", "Difference and chance", "arm");
+    rep_table(p, several ? "lrrrrrrrr" : "lrrrrrrr", "Difference and chance", "arm");
     rep_cell(p, "difference in %s", rep_unit(v));
     rep_cell(p, "separation");
     rep_cell(p, "p");
     rep_cell(p, "its floor");
     rep_cell(p, "p over visits");
     rep_cell(p, "its floor");
+    rep_cell(p, "p of the interval");
     if (several) rep_cell(p, "p, Holm");
     for (int i = 0; i + 1 < v->arm_count; i++) {
         const lab_contrast *c = &v->contrasts[i];
@@ -179,6 +187,7 @@ static void table_chance(rep_page *p) {
         rep_cell(p, "%s", rep_p(text, c->p_floor + none));
         rep_cell(p, "%s", rep_p(text, c->p_visits + none));
         rep_cell(p, "%s", rep_p(text, c->p_visits_floor + none));
+        rep_cell(p, "%s", rep_p(text, c->p_interval + none));
         if (several) rep_cell(p, "%s", rep_p(text, c->p_adjusted + none));
     }
 }
@@ -196,37 +205,95 @@ static void table_estimates(rep_page *p) {
     }
 }
 
-/* Visit by visit. A line for each arm; its numbers in time. */
-static void line_pairs(rep_page *p, const lab_contrast *c) {
-    rep_text t = {0};
+/* "+2.300 %, +2.280 %", in time. */
+static void put_pairs(rep_text *t, const lab_contrast *c) {
     char text[REP_NUMBER];
-    if (c->outcome == LAB_REFUSED || c->pair_count < 1) return;
     for (int i = 0; i < c->pair_count; i++)
-        rep_putf(&t, "%s%s", i ? ", " : "", rep_percent(text, c->pairs[i], rep_ratio_decimals(c) - 2));
-    if (t.text && !t.failed) rep_line(p, "Pairs, %s against %s: %s.", c->arm->name, c->reference->name, t.text);
-    p->failed = p->failed || t.failed;
-    mem_free(t.text);
+        rep_putf(t, "%s%s", i ? ", " : "", rep_percent(text, c->pairs[i], rep_ratio_decimals(c) - 2));
 }
 
-static void line_power(rep_page *p, const lab_contrast *c) {
-    const lab_question *q = &p->verdict->question;
-    char noise[REP_NUMBER], effect[REP_NUMBER], power[REP_NUMBER], floor[100] = "";
+static bool has_pairs(const lab_contrast *c) {
+    return c->outcome != LAB_REFUSED && c->pair_count > 1;
+}
+
+static void add_pairs(rep_page *p) {
+    const lab_verdict *v = p->verdict;
+    bool any = false;
+    for (int i = 0; i + 1 < v->arm_count; i++) any = any || has_pairs(&v->contrasts[i]);
+    if (any && v->arm_count > 2) rep_table(p, "ll", "Pairs: each visit against that of the reference", "arm|change");
+    for (int i = 0; i + 1 < v->arm_count; i++) {
+        const lab_contrast *c = &v->contrasts[i];
+        rep_text t = {0};
+        if (!has_pairs(c)) continue;
+        put_pairs(&t, c);
+        if (v->arm_count == 2)
+            rep_line(p, "Pairs, %s against %s: %s.", c->arm->name, c->reference->name, t.text ? t.text : "");
+        else {
+            rep_cell(p, "%s", c->arm->name);
+            rep_cell(p, "%s", t.text ? t.text : "");
+        }
+        p->failed = p->failed || t.failed;
+        mem_free(t.text);
+    }
+}
+
+/* ---- noise ---- */
+
+static const char *share(char text[REP_NUMBER], double v) {
+    return rep_number(text, v * 100, rep_decimals(v * 100));
+}
+
+static const char *effect_text(char text[REP_NUMBER], const lab_verdict *v) {
+    return rep_number(text, v->question.effect * 100, rep_decimals(v->question.effect * 100) - 2);
+}
+
+static void line_noise(rep_page *p, const lab_contrast *c) {
+    char noise[REP_NUMBER], effect[REP_NUMBER], power[REP_NUMBER], most[REP_NUMBER], floor[100] = "";
     if (!isfinite(c->noise)) return;
-    rep_number(noise, c->noise * 100, rep_decimals(c->noise * 100));
-    rep_number(effect, q->effect * 100, rep_decimals(q->effect * 100) - 2);
-    rep_number(power, q->power * 100, 0);
+    rep_number(power, p->verdict->question.power * 100, 0);
     if (isfinite(c->noise_floor))
-        snprintf(floor, sizeof floor, " Less than %s %% would be seen between equal arms.",
-                 rep_number((char[REP_NUMBER]){0}, c->noise_floor * 100, rep_decimals(c->noise_floor * 100)));
+        snprintf(floor, sizeof floor, " Equal arms would show up to %s %%.", share(most, c->noise_floor));
     if (c->visits_needed > 0)
         rep_line(p,
                  "Noise between visits of %s and %s: %s %% (relative sd). A difference of %s %% is found with a power "
                  "of %s %% from %d visits per arm on; there are %d and %d.%s",
-                 c->arm->name, c->reference->name, noise, effect, power, c->visits_needed, c->arm->visits,
-                 c->reference->visits, floor);
+                 c->arm->name, c->reference->name, share(noise, c->noise), effect_text(effect, p->verdict), power,
+                 c->visits_needed, c->arm->visits, c->reference->visits, floor);
     else
         rep_line(p, "Noise between visits of %s and %s: %s %% (relative sd).%s", c->arm->name, c->reference->name,
-                 noise, floor);
+                 share(noise, c->noise), floor);
+}
+
+static void table_noise(rep_page *p) {
+    const lab_verdict *v = p->verdict;
+    char text[REP_NUMBER], power[REP_NUMBER];
+    rep_table(p, "lrrrr", "Noise: relative sd between visits of equal set-ups, in %",
+              "arm|visits|noise|equal arms show up to");
+    rep_cell(p, "visits needed for %s %%, power %s %%", effect_text(text, v),
+             rep_number(power, v->question.power * 100, 0));
+    for (int i = 0; i + 1 < v->arm_count; i++) {
+        const lab_contrast *c = &v->contrasts[i];
+        if (c->outcome == LAB_REFUSED || !isfinite(c->noise)) continue;
+        rep_cell(p, "%s", c->arm->name);
+        rep_cell(p, "%d + %d", c->arm->visits, c->reference->visits);
+        rep_cell(p, "%s", share(text, c->noise));
+        rep_cell(p, "%s", share(text, c->noise_floor));
+        if (c->visits_needed > 0)
+            rep_cell(p, "%d", c->visits_needed);
+        else
+            rep_cell(p, "-");
+    }
+}
+
+static void add_noise(rep_page *p) {
+    const lab_verdict *v = p->verdict;
+    bool any = false;
+    for (int i = 0; i + 1 < v->arm_count; i++)
+        any = any || (v->contrasts[i].outcome != LAB_REFUSED && isfinite(v->contrasts[i].noise));
+    if (any && v->arm_count == 2)
+        line_noise(p, v->contrasts);
+    else if (any)
+        table_noise(p);
 }
 
 static void line_drift(rep_page *p) {
@@ -255,7 +322,8 @@ static bool any_told(const lab_verdict *v) {
 static bool any_estimate(const lab_verdict *v) {
     for (int i = 0; i + 1 < v->arm_count; i++) {
         const lab_contrast *c = &v->contrasts[i];
-        if (c->outcome != LAB_REFUSED && (isfinite(c->bootstrap[0]) || isfinite(c->log_ratio[0]))) return true;
+        if (c->outcome != LAB_REFUSED && (rep_interval_known(c->bootstrap) || rep_interval_known(c->log_ratio)))
+            return true;
     }
     return false;
 }
@@ -264,8 +332,11 @@ void rep_add_result(rep_page *p) {
     const lab_verdict *v = p->verdict;
     if (v->arm_count < 2) return;
     rep_heading(p, "Result");
-    for (int i = 0; i + 1 < v->arm_count; i++)
-        if (*v->contrasts[i].why) rep_line(p, "%s: %s", v->contrasts[i].arm->name, v->contrasts[i].why);
+    for (int i = 0; i + 1 < v->arm_count; i++) {
+        const lab_contrast *c = &v->contrasts[i];
+        bool plain = v->arm_count > 2 && (c->outcome == LAB_WIN || c->outcome == LAB_LOSS); /* the tables say it */
+        if (*c->why && !plain) rep_line(p, "%s: %s", c->arm->name, c->why);
+    }
     if (v->question.per_token)
         rep_line(p, "Values are per token: the arms may have emitted different numbers of tokens.");
     if (!any_told(v)) return;
@@ -273,9 +344,8 @@ void rep_add_result(rep_page *p) {
     table_ratios(p);
     table_chance(p);
     if (any_estimate(v)) table_estimates(p);
-    for (int i = 0; i + 1 < v->arm_count; i++) line_pairs(p, &v->contrasts[i]);
-    if (v->arm_count > 2) rep_place(p, REP_LADDER);
-    for (int i = 0; i + 1 < v->arm_count; i++)
-        if (v->contrasts[i].outcome != LAB_REFUSED) line_power(p, &v->contrasts[i]);
+    add_pairs(p);
+    if (v->arm_count > 2 && !p->report->stack) rep_place(p, REP_LADDER);
+    add_noise(p);
     line_drift(p);
 }

@@ -58,6 +58,17 @@ static void table_leave(rep_page *p, const lab_stack *s) {
     }
 }
 
+static void line_together(rep_page *p, const lab_stack *s) {
+    const lab_effect *all = &s->effects[(1u << s->factor_count) - 2];
+    char change[REP_NUMBER], sum[REP_NUMBER], product[REP_NUMBER], gaps[2][REP_NUMBER];
+    int d = rep_value_decimals(s->verdict);
+    if (!isfinite(all->alone)) return;
+    rep_line(p, "All together: %s. The sum of the single changes expects %s (measured %s to it), the product %s (%s).",
+             rep_percent(change, all->alone, 2), rep_number(sum, all->additive, d),
+             rep_percent(gaps[0], all->additive_gap, 2), rep_number(product, all->multiplicative, d),
+             rep_percent(gaps[1], all->multiplicative_gap, 2));
+}
+
 void rep_add_stack(rep_page *p) {
     const lab_stack *s = p->report->stack;
     if (!s) return;
@@ -66,6 +77,7 @@ void rep_add_stack(rep_page *p) {
         rep_line(p, "No effect is told: a gate failed.");
         return;
     }
+    line_together(p, s);
     rep_place(p, REP_WATERFALL);
     table_effects(p, s);
     rep_line(p,

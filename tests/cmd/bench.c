@@ -234,10 +234,53 @@ static void routings(void **state) {
     }
 }
 
+/* Scratch of its own, one for all layers, or one made for each run: the same outputs, and allocations only where they
+ * are asked for. Receipts tell what ran. */
+static void workspaces(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"own", "one", "fresh", "own --set experts.rows=8 --set experts.panels=1"};
+    char sha[2][65] = {"", ""};
+    for (int i = 0; i < 4; i++) {
+        fresh();
+        ran r = command(
+            "bench moe --shape E=8,d=64,f=32,k=2,dtype=f32 --m 1,6 --repeat 2 --visit-ms 1 --probe-mb 16 --layers 3 "
+            "--json --out %s --workspace %s",
+            samples, kinds[i]);
+        if (r.status) fail_msg("%s: %s", kinds[i], r.err);
+        json_doc *doc = command_json(&r), *docs[8];
+        const json *v = json_root(doc), *rows = json_get(v, "rows");
+        assert_int_equal(strncmp(json_get(v, "workspace")->text, kinds[i], 3), 0);
+        assert_int_equal(read_samples(docs, 8), 4);
+        double runs = 0;
+        int at = 0;
+        for (const json *row = rows->child; row; row = row->next, at++) {
+            assert_true(i == 2 ? number(row, "allocs_per_run") >= 2 : number(row, "allocs_per_run") == 0);
+            assert_true(number(json_root(docs[at]), "allocs_per_run") == number(row, "allocs_per_run"));
+            const char *here = json_get(row, "sha256")->text;
+            if (i) assert_string_equal(here, sha[at]);
+            memcpy(sha[at], here, 65);
+        }
+        assert_string_not_equal(sha[0], sha[1]);
+        for (const json *c = json_get(v, "receipts")->child; c; c = c->next) {
+            if (!json_is(json_get(c, "op"), "experts")) continue;
+            runs += number(c, "runs");
+            if (i == 3) assert_true(json_is(json_get(c, "source"), "override"));
+        }
+        double steps = 0;
+        for (int k = 0; k < 4; k++) steps += number(json_root(docs[k]), "steps") + 1; /* one that is not timed */
+        assert_true(runs == 3 * (steps + 1 + 2)); /* the first touch, and a hash of each m */
+        for (int k = 0; k < 4; k++) json_free(docs[k]);
+        json_free(doc);
+        command_free(&r);
+    }
+    command_refused(command("bench moe --workspace two"), "--workspace is 'two', expected own, one or fresh");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contract),       cmocka_unit_test(appended), cmocka_unit_test(prompts),
         cmocka_unit_test(random_weights), cmocka_unit_test(layer),    cmocka_unit_test(routings),
+        cmocka_unit_test(workspaces),
     };
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
 }

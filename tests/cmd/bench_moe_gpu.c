@@ -41,6 +41,8 @@ static void rows(void **state) {
         assert_true(number(row, "us") > 0 && number(row, "floor_us") > 0);
         const char *config = json_get(row, "config")->text;
         assert_true(strstr(config, "router: tokens=") && strstr(config, "experts: "));
+        assert_int_equal(json_get(row, "allocs_per_run")->kind, JSON_NULL);
+        assert_int_equal(json_get(row, "sha256")->kind, JSON_NULL); /* not read back */
     }
     json_free(doc);
     command_free(&r);
@@ -51,6 +53,10 @@ static void others(void **state) {
     (void)state;
     ran r = bench("--layers 2 --m 2 --routing router");
     assert_int_equal(r.status, 0);
+    command_free(&r);
+    r = bench("--layers 2 --m 2 --workspace fresh");
+    assert_int_equal(r.status, 2);
+    assert_non_null(strstr(r.err, "--workspace fresh is for the CPU"));
     command_free(&r);
     r = bench("--layers 2 --m 2 --device cuda:7");
     assert_int_not_equal(r.status, 0);

@@ -100,7 +100,17 @@ static void draws(void **state) {
         if (kind == 2)
             assert_true(counts[E - 1] == high && counts[E - 1] > 400 && counts[0] < 100); /* deal turns ranks */
     }
-    assert_int_equal(routing_touched((int32_t[]){3, 3, 0, 5}, 4, 8), 3);
+    routing_load load = {0};
+    assert_int_equal(routing_load_add(&load, (int32_t[]){3, 3, 0, 5, -1, 3, 5, 3, 3}, 9, 8), 3);
+    static const double want[] = {5, 1, 1, 0, 1}; /* five experts have none, one has 1, one 2, one 5..8 */
+    for (int i = 0; i < 5; i++) assert_true(load.experts[i] == want[i]);
+    assert_true(load.most == 5 && load.layers == 1);
+    char text[400];
+    assert_string_equal(routing_load_text(&load, text), "0: 5, 1: 1, 2: 1, 5..8: 1; most 5");
+    for (int i = 0, low, high, next = 0; i < ROUTING_BUCKETS; i++, next = high + 1) {
+        routing_bucket(i, &low, &high);
+        assert_int_equal(low, next);
+    }
 }
 
 static void sizes(void **state) {

@@ -2,9 +2,9 @@
 #include "command.h"
 #include <sched.h>
 
-static const char *const commands[] = {"run",  "bench",        "bench moe",  "bench invariance",
+static const char *const commands[] = {"run",  "bench",        "bench moe",  "bench count", "bench invariance",
                                        "eval", "plan explain", "plan check", "doctor"};
-enum { COMMANDS = 7 };
+enum { COMMANDS = 8 };
 
 static void overview(void **state) {
     (void)state;

@@ -147,6 +147,54 @@ static void graphs(void) {
     dev_cuda_graph_free(gpu, graph), dev_cuda_event_free(gpu, from), dev_cuda_event_free(gpu, to);
 }
 
+/* Reading 64 MiB between two stamps, nothing between two others: on a stream, and in a graph that is replayed. */
+static cadre_err stamped(dev_cuda_stamps *s, void **args) {
+    dev_cuda_launch l = {.kernel = &read4, .grid = {132}, .block = {512}, .stream = stream, .args = args};
+    dev_cuda_launch none = {.kernel = &nothing, .block = {32}, .stream = stream};
+    cadre_err err = dev_cuda_stamp(s, NULL, stream, &why);
+    if (!err) err = dev_cuda_run(gpu, &l, &why);
+    if (!err) err = dev_cuda_stamp(s, &(profile_op){.op = "read"}, stream, &why);
+    if (!err) err = dev_cuda_run(gpu, &none, &why);
+    return err ? err : dev_cuda_stamp(s, &(profile_op){.op = "nothing"}, stream, &why);
+}
+
+static void told(const profiler *p, int times, const char *how) {
+    double read = (double)p->rows[0].ns / 1e3 / times, none = (double)p->rows[1].ns / 1e3 / times;
+    tap(p->count == 2 && p->rows[0].launches == (uint64_t)times && p->rows[1].launches == (uint64_t)times,
+        "%s: two rows of %d launches", how, times);
+    tap(read > 64.0 * 1.048576e6 / 2e7 && read < 3000 && none > 0 && none < read,
+        "%s: reading takes %.2f us, nothing %.2f us", how, read, none);
+}
+
+static void stamps(void) {
+    enum { TIMES = 10, BYTES = 64 << 20, SEEN = 132 * 16 * 4 };
+    dev_cuda_stamps *s = NULL;
+    profiler p = {0}, q = {0};
+    void *words = NULL, *seen = NULL, *graph = NULL;
+    uint64_t count = BYTES / 16;
+    void *args[] = {&words, &count, &seen};
+    cadre_err err = dev_cuda_stamps_new(gpu, &s, &why);
+    if (!err) err = dev_cuda_alloc(gpu, BYTES, &words, &why);
+    if (!err) err = dev_cuda_alloc(gpu, SEEN, &seen, &why);
+    if (!err) err = dev_cuda_fill_async(gpu, words, 1, BYTES, stream, &why);
+    for (int i = 0; i < TIMES && !err; i++) err = stamped(s, args);
+    if (!err) err = dev_cuda_stamps_read(s, &p, &why);
+    if (tap_call(err, &why, "stamps on a stream")) told(&p, TIMES, "stream");
+    dev_cuda_stamps_forget(s);
+    err = dev_cuda_capture_begin(gpu, stream, &why);
+    if (!err) err = stamped(s, args);
+    cadre_err end = dev_cuda_capture_end(gpu, stream, &graph, err ? NULL : &why);
+    if (!err) err = end;
+    for (int i = 0; i < TIMES && !err; i++) {
+        err = dev_cuda_graph_launch(gpu, graph, stream, &why);
+        if (!err) err = dev_cuda_stamps_read(s, &q, &why);
+    }
+    if (tap_call(err, &why, "stamps in a graph")) told(&q, TIMES, "graph");
+    dev_cuda_graph_free(gpu, graph);
+    dev_cuda_stamps_free(s);
+    dev_cuda_free(gpu, words), dev_cuda_free(gpu, seen);
+}
+
 static void contexts(void) {
     dev_cuda *borrowed = NULL;
     void *p = NULL, *top = NULL;
@@ -213,6 +261,7 @@ int main(int argc, char **argv) {
         fill_and_read();
         launches();
         graphs();
+        stamps();
         if (!tap_few) ceilings();
     }
     errors();

@@ -122,7 +122,14 @@ static bool rig_init(rig *g, const shape *s) {
 
 /* ---- runs ---- */
 
-enum { GIVEN = 1, X_BF16 = 2, OUT_BF16 = 4, GRAPH = 8, FORCED = 16 }; /* FORCED: the router runs and takes given ids */
+enum {
+    GIVEN = 1,
+    X_BF16 = 2,
+    OUT_BF16 = 4,
+    GRAPH = 8,
+    FORCED = 16,
+    WATCHED = 32
+}; /* FORCED: the router runs and takes given ids; WATCHED: by a profile */
 
 static cadre_err put_x(rig *g, int n, const float *x, int how) {
     size_t count = (size_t)n * (size_t)g->desc.d;
@@ -156,6 +163,23 @@ static cadre_err replay(rig *g, int n, int how) {
     return err;
 }
 
+static cadre_profile *watch; /* thousands of events: made once */
+
+static cadre_err run_watched(rig *g, int n, int how) {
+    cadre_profile_row rows[8];
+    cadre_err err = watch ? CADRE_OK : cadre_profile_new(device, &watch, &why);
+    if (err) return err;
+    cadre_profile_clear(watch);
+    cadre_moe_profile(g->space, watch);
+    err = how & GRAPH ? replay(g, n, how) : enqueue(g, n, how);
+    cadre_moe_profile(g->space, NULL);
+    if (!err) err = cadre_profile_collect(watch, &why);
+    int count = cadre_profile_rows(watch, rows, 8), wrong = count < 2;
+    for (int i = 0; i < count; i++) wrong += !(rows[i].us > 0.1 && rows[i].us < 1e5);
+    if (wrong) tap(false, "%s n=%d: %d rows of a profile, %d wrong", g->s->name, n, count, wrong);
+    return err;
+}
+
 /* out [n][d] = the layer on x. With GIVEN, g->ids and g->route are the routing. */
 static bool run(rig *g, int n, const float *x, float *out, int how) {
     size_t count = (size_t)n * (size_t)g->desc.d, pairs = (size_t)n * (size_t)g->desc.k;
@@ -164,7 +188,7 @@ static bool run(rig *g, int n, const float *x, float *out, int how) {
     if (!err && how & GIVEN) err = dev_cuda_put(gpu, g->droute, g->route, pairs * 4, &why);
     if (!err) err = dev_cuda_fill_async(gpu, g->dout, 0xff, (size_t)MOST * (size_t)g->desc.d * 4, stream, &why);
     if (!err) err = dev_cuda_sync(gpu, stream, &why); /* copies above were not on the stream */
-    if (!err) err = how & GRAPH ? replay(g, n, how) : enqueue(g, n, how);
+    if (!err) err = how & WATCHED ? run_watched(g, n, how) : how & GRAPH ? replay(g, n, how) : enqueue(g, n, how);
     if (!err) err = dev_cuda_sync(gpu, stream, &why);
     if (!err) err = dev_cuda_get(gpu, out, g->dout, count * (how & OUT_BF16 ? 2 : 4), &why);
     return !err || tap(false, "%s n=%d: %s", g->s->name, n, why.text);
@@ -285,12 +309,21 @@ static void same_bits(rig *g, const char *what) {
 }
 
 static void other_ways(rig *g) {
-    static const int ways[] = {GIVEN, X_BF16, X_BF16 | GIVEN, GRAPH, GRAPH | GIVEN | X_BF16, GRAPH | FORCED | X_BF16};
-    static const char *const names[] = {"given ids", "bf16 rows",          "bf16 rows, given ids",
-                                        "graph",     "graph, given, bf16", "graph, forced, bf16"};
+    static const int ways[] = {GIVEN,
+                               X_BF16,
+                               X_BF16 | GIVEN,
+                               GRAPH,
+                               GRAPH | GIVEN | X_BF16,
+                               GRAPH | FORCED | X_BF16,
+                               WATCHED,
+                               WATCHED | GRAPH | X_BF16};
+    static const char *const names[] = {"given ids", "bf16 rows",           "bf16 rows, given ids",
+                                        "graph",     "graph, given, bf16",  "graph, forced, bf16",
+                                        "watched",   "graph, watched, bf16"};
+    enum { WAYS = sizeof ways / sizeof *ways };
     size_t d = (size_t)g->desc.d;
     if (cadre_moe_route(g->moe, g->space, most, g->x, g->ids, g->route, &why)) tap(false, "%s", why.text);
-    for (int w = 0; w < 6; w++) {
+    for (int w = 0; w < WAYS; w++) {
         size_t bad = 0;
         for (int i = 0; i < count_of_counts; i++) {
             if (!run(g, counts[i], g->x, g->out, ways[w])) return;
@@ -502,6 +535,7 @@ int main(int argc, char **argv) {
         else if (i == 0 || s->desc.groups || s->desc.shared_f)
             test_shape(s, i == 0);
     }
+    cadre_profile_free(watch);
     dev_cuda_stream_free(gpu, stream);
     cadre_device_close(device);
     return tap_end();

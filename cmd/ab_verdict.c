@@ -1,0 +1,84 @@
+/* ab_verdict.c: `cadre ab verdict`: gates, then the difference, then what it is worth. */
+#include "ab_ask.h"
+#include "commands.h"
+#include "say.h"
+#include <math.h>
+#include <string.h>
+
+typedef struct verdict_opts {
+    ask_opts ask;
+} verdict_opts;
+
+static const opts_def defs[] = {
+    ASK_ROWS(verdict_opts),
+};
+
+static const char notes[] =
+    "Arms are compared only when every gate holds: the same outputs, token counts and acceptance, activation shown, "
+    "one\n"
+    "protocol, interleaved visits, no drift. Else the verdict is refused, and `cadre ab report` shows why.\n"
+    "\n"
+    "verdict       win, loss, within_noise, underpowered, refused\n"
+    "exit status   0: win or within_noise. 1: loss, underpowered or refused. 2: could not be read\n";
+
+static const char *const examples[] = {
+    "cadre ab verdict docs/samples/decode-ab.jsonl",
+    "a decode experiment with two visits per arm",
+    "cadre ab verdict samples.jsonl --metric tpot_ms --effect 0.02 --json",
+    "a difference below 2 % does not matter; for a script",
+    NULL,
+};
+
+static void say_contrast(const lab_verdict *v, int i) {
+    const lab_contrast *c = &v->contrasts[i];
+    char sentence[600];
+    lab_verdict_say(v, i, sentence, sizeof sentence);
+    say("%s", sentence);
+    if (*c->why) say("  %s", c->why);
+    if (c->outcome == LAB_REFUSED) return;
+    say("  ratio %.6g (%.6g to %.6g; %s), p %.3g (its floor is %.3g), separation %.6g, noise %.3g %%", c->ratio,
+        c->interval[0], c->interval[1], c->estimator, c->p, c->p_floor, c->separation, c->noise * 100);
+}
+
+static void say_verdict(const lab_verdict *v) {
+    char untold[300] = "";
+    for (int i = 0; i + 1 < v->arm_count; i++) say_contrast(v, i);
+    if (v->arm_count < 2) say("only one arm: nothing to compare");
+    for (int i = 0; i < v->gate_count; i++) {
+        const lab_gate *g = &v->gates[i];
+        size_t n = strlen(untold);
+        if (!g->ok) say("gate %s FAILED: %s", g->name, g->why);
+        if (g->ok && !g->told) snprintf(untold + n, sizeof untold - n, "%s%s", n ? ", " : "", g->name);
+    }
+    if (*untold) say("gates that the samples tell nothing of: %s", untold);
+}
+
+static int print(const verdict_opts *o, const lab_verdict *v) {
+    json_out out = {0};
+    say_verdict(v);
+    if (!o->ask.common.json) return ask_status(v);
+    say_json_open(&out, "ab verdict");
+    json_put_text(&out, "samples", o->ask.samples.items[0]);
+    lab_verdict_json(v, &out);
+    json_close(&out, '}');
+    return say_json(&out, ask_status(v));
+}
+
+static int run(void) {
+    static verdict_opts o = {.ask = ASK_DEFAULTS};
+    cadre_fail why = {0};
+    lab_verdict *v = NULL;
+    asked a;
+    int status;
+    if (!opts_read(&ab_verdict_command, &o, &status)) return status;
+    say_to_stderr(o.ask.common.json);
+    if (ask_open(&o.ask, "ab verdict", &a, &why)) return say_failed(&why);
+    cadre_err err = lab_verdict_new(a.samples, &a.question, &v, &why);
+    status = err ? say_failed(&why) : print(&o, v);
+    lab_verdict_free(v);
+    ask_close(&a);
+    return status;
+}
+
+const opts_command ab_verdict_command = {
+    "ab verdict", "say what a file of samples shows", notes, OPTS_TABLE(defs), examples, run};
