@@ -150,25 +150,25 @@ static void refusals(void **state) {
             "exp.json:1:26: .command holds a character that only a shell understands: write an array of words, "
             "[\"sh\", \"-c\", ...] if you need a shell");
     refused("{\"name\": \"x\", \"command\": \"true\", \"arms\": [{\"name\": \"a\", \"set\": {\"isa\": 1}}]}",
-            CADRE_FORMAT, "exp.json:1:65: .arms[0].set is for commands of cadre; use env or args");
+            CADRE_FORMAT, "exp.json:1:64: .arms[0].set is for commands of cadre; use env or args");
     refused("{\"name\": \"x\", \"command\": \"true\", \"arms\": [{\"name\": \"a\"}]}", CADRE_FORMAT,
-            "exp.json:1:43: .arms is one arm; only \"aa\": true measures one against itself");
+            "exp.json:1:42: .arms is one arm; only \"aa\": true measures one against itself");
     refused("{\"name\": \"x\", \"command\": \"true\", \"arms\": [{\"name\": \"a\"}, {\"name\": \"a\"}]}", CADRE_FORMAT,
-            "exp.json:1:59: .arms[1] has the name of another arm");
+            "exp.json:1:58: .arms[1] has the name of another arm");
     refused("{\"name\": \"x\", \"metrics\": [{\"name\": \"m\", \"json\": \"a\"}], " RUN, CADRE_FORMAT,
-            "exp.json:1:50: .metrics[0].json is no path: a step begins with . or [");
+            "exp.json:1:49: .metrics[0].json is no path: a step begins with . or [");
     refused("{\"name\": \"x\", \"metrics\": [{\"name\": \"m\", \"json\": \".a\", \"pattern\": \"b\"}], " RUN,
             CADRE_FORMAT, "exp.json:1:27: .metrics[0] needs one of json and pattern");
     refused("{\"name\": \"x\", \"command\": \"true\", \"arms\": [{\"name\": \"a\", \"must\": [\"(\"]}]}", CADRE_FORMAT,
-            "exp.json:1:67: .arms[0].must[0] does not compile: missing closing parenthesis (at byte 1)");
+            "exp.json:1:66: .arms[0].must[0] does not compile: missing closing parenthesis (at byte 1)");
     refused("{\"name\": \"x\", \"command\": \"true\", \"arms\": [{\"name\": \"a\", \"counters\": [{\"name\": \"c\", "
             "\"json\": "
             "\".n\"}]}]}",
-            CADRE_FORMAT, "exp.json:1:71: .arms[0].counters[0] needs low, high or both");
+            CADRE_FORMAT, "exp.json:1:70: .arms[0].counters[0] needs low, high or both");
     refused("{\"name\": \"x\", \"command\": \"true\", \"arms\": [{\"name\": \"a\", \"factors\": [\"f\"]}]}",
-            CADRE_FORMAT, "exp.json:1:70: .arms[0].factors[0] is none of the experiment's factors");
+            CADRE_FORMAT, "exp.json:1:69: .arms[0].factors[0] is none of the experiment's factors");
     refused("{\"name\": \"x\", \"iterations\": 2, \"skip\": 2, " RUN, CADRE_FORMAT,
-            "exp.json:1:43: .skip leaves none of the 2 iterations");
+            "exp.json:1:40: .skip leaves none of the 2 iterations");
     refused("[]", CADRE_FORMAT, "exp.json:1:1: the root is an array of 0, expected an experiment, an object");
     refused("{\"name\": \"x\"", CADRE_FORMAT, "exp.json:1:13: expected ',' or '}', found the end");
     lab_experiment *e;
