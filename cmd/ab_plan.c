@@ -43,6 +43,8 @@ typedef struct plan {
     json_doc *manifests[LAB_ARMS_MOST];
     double sd, seconds; /* relative, between visits; of a visit. NaN: not known */
     const char *from;   /* where the sd is from */
+    lab_samples *tried; /* of --try */
+    char dir[OPEN_PATH_MAX];
     json_out js;
 } plan;
 
@@ -88,7 +90,7 @@ static bool proven(const lab_experiment *e, const lab_arm *a) {
     return cadre || (a->must && *a->must) || (a->must_not && *a->must_not) || a->counter_count;
 }
 
-static cadre_err show_arm(plan *p, int i, cadre_fail *why) {
+static void show_arm(plan *p, int i) {
     const lab_arm *a = &p->e->arms[i];
     bool reference = i == p->e->reference;
     differences d = {p, a->name};
@@ -110,29 +112,20 @@ static cadre_err show_arm(plan *p, int i, cadre_fail *why) {
         if (!isnan(a->predicted)) snprintf(by, sizeof by, "%+.4g %%", 100 * a->predicted);
         say("    %-14s %s%s%s", "predicted", by, *by && a->prediction ? ": " : "", a->prediction ? a->prediction : "");
     }
-    if (reference || n) return CADRE_OK;
-    say("    nothing differs");
-    if (p->e->aa) return CADRE_OK;
-    return cadre_fail_set(why, CADRE_RANGE,
-                          "arms %.60s and %.60s do not differ; \"aa\": true measures the noise of equal arms",
-                          p->e->arms[p->e->reference].name, a->name);
+    if (!reference && !n) say("    nothing differs");
 }
 
-static cadre_err show_arms(plan *p, const char *cadre, cadre_fail *why) {
-    cadre_err err = CADRE_OK;
-    for (int i = 0; i < p->e->arm_count && !err; i++) err = lab_manifest(p->e, i, cadre, &p->manifests[i], why);
-    if (err) return err;
+static void show_arms(plan *p) {
     say("arms");
     json_open(&p->js, "arms", '[');
-    for (int i = 0; i < p->e->arm_count && !err; i++) err = show_arm(p, i, why);
+    for (int i = 0; i < p->e->arm_count; i++) show_arm(p, i);
     json_close(&p->js, ']');
-    for (int i = 0; i < p->e->arm_count && !err; i++)
+    for (int i = 0; i < p->e->arm_count; i++)
         if (!proven(p->e, &p->e->arms[i]) && !p->e->question.unproven_allowed)
             say_note(
                 "arm %s names nothing that shows it at work, and the verdict will refuse it: give it must, must_not "
                 "or counters, or say \"unproven_allowed\": true",
                 p->e->arms[i].name);
-    return err;
 }
 
 /* ---- order ---- */
@@ -268,6 +261,7 @@ static void show_time(plan *p) {
 
 /* The first line of each figure that a visit gave. */
 static void show_figures(plan *p, const lab_samples *s) {
+    say("tried in %s", p->dir);
     json_open(&p->js, "tried", '[');
     for (int i = 0; i < lab_samples_count(s); i++) {
         const lab_sample *x = lab_samples_at(s, i);
@@ -297,44 +291,45 @@ static void show_figures(plan *p, const lab_samples *s) {
 }
 
 static cadre_err try_once(plan *p, const char *cadre, cadre_fail *why) {
-    char dir[OPEN_PATH_MAX];
     int visits = p->e->visits, warmup = p->e->warmup;
+    double sd = p->sd;
+    const char *from = p->from;
     lab_run_result r;
-    lab_samples *s = NULL;
-    cadre_err err = file_temp_dir(opts_temp_dir(), "cadre-try", dir, sizeof dir, why);
+    cadre_err err = file_temp_dir(opts_temp_dir(), "cadre-try", p->dir, sizeof p->dir, why);
     if (err) return err;
     p->e->visits = 1, p->e->warmup = 0;
-    err = lab_run(p->e, &(lab_run_setup){.folder = dir, .lock = p->o->lock, .cadre = cadre}, &r, why);
-    if (!err) err = lab_samples_read(r.samples, &s, why);
-    if (!err) say("tried in %s", dir);
-    if (!err) show_figures(p, s);
-    if (!err && isnan(p->seconds)) {
-        double sd = p->sd;
-        err = read_noise(p, r.samples, NULL); /* one visit each: its time, and no noise */
-        p->sd = sd;
-        if (isnan(p->sd)) p->from = NULL;
-        err = CADRE_OK;
-    }
+    err = lab_run(p->e, &(lab_run_setup){.folder = p->dir, .lock = p->o->lock, .cadre = cadre}, &r, why);
+    if (!err) err = lab_samples_read(r.samples, &p->tried, why);
+    if (!err && isnan(p->seconds)) read_noise(p, r.samples, NULL); /* its time alone: one visit each has no noise */
+    p->sd = sd, p->from = from;
     p->e->visits = visits, p->e->warmup = warmup;
-    lab_samples_free(s);
     return err;
 }
 
 /* ---- all of it ---- */
 
-static cadre_err show(plan *p, cadre_fail *why) {
+/* Whatever may fail comes before anything is said. */
+static cadre_err look(plan *p, cadre_fail *why) {
     char cadre[OPEN_PATH_MAX];
     cadre_err err = file_program(cadre, sizeof cadre, why);
+    if (!err) err = lab_manifests(p->e, cadre, p->manifests, why);
+    if (!err && p->o->noise) err = read_noise(p, p->o->noise, why);
+    if (!err && p->o->try) err = try_once(p, cadre, why);
+    return err;
+}
+
+static cadre_err show(plan *p, cadre_fail *why) {
+    cadre_err err = look(p, why);
+    if (err) return err;
     ab_say_experiment(p->e);
     json_put_text(&p->js, "name", p->e->name);
     json_put_text(&p->js, "asks", p->e->asks);
     json_put_text(&p->js, "metric", p->e->question.metric);
     json_put_text(&p->js, "program", p->e->program);
     json_put_bool(&p->js, "aa", p->e->aa);
-    if (!err) err = show_arms(p, cadre, why);
-    if (!err) err = show_order(p, why);
-    if (!err && p->o->noise) err = read_noise(p, p->o->noise, why);
-    if (!err && p->o->try) err = try_once(p, cadre, why);
+    show_arms(p);
+    err = show_order(p, why);
+    if (!err && p->tried) show_figures(p, p->tried);
     if (!err) show_noise(p);
     if (!err) show_time(p);
     return err;
@@ -355,6 +350,7 @@ static int run(void) {
     if (!err) err = show(&p, &why);
     json_close(&p.js, '}');
     for (int i = 0; i < LAB_ARMS_MOST; i++) json_free(p.manifests[i]);
+    lab_samples_free(p.tried);
     lab_experiment_free(p.e);
     if (!err && o.common.json) return say_json(&p.js, EXIT_FINE);
     json_out_free(&p.js);

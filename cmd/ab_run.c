@@ -85,7 +85,9 @@ static const char *unit_of(const lab_experiment *e) {
 }
 
 static void on_visit(void *ctx, const lab_experiment *e, int order, int of, int arm, const char *state, double value) {
-    (void)ctx;
+    bool *begun = ctx;
+    if (!*begun) ab_say_experiment(e); /* not before it is known that there is something to say */
+    *begun = true;
     if (!strcmp(state, "start")) {
         say_progress("visit %d of %d: %s", order, of, e->arms[arm].name);
         return;
@@ -156,7 +158,7 @@ static int run(void) {
     if (!err) err = name_folder(&o, file, dir, &why);
     if (!err) err = file_program(program, sizeof program, &why);
     if (!err) {
-        ab_say_experiment(e);
+        bool begun = false;
         catch_signals();
         lab_run_setup setup = {.folder = dir,
                                .lock = o.lock,
@@ -164,7 +166,7 @@ static int run(void) {
                                .wait = o.wait,
                                .resume = o.resume,
                                .stop = &stopped,
-                               .watch = {on_visit, NULL}};
+                               .watch = {on_visit, &begun}};
         err = lab_run(e, &setup, &r, &why);
         say_progress_end();
     }

@@ -297,6 +297,8 @@ const lab_metric *lab_program_metric(int program, int i);
 /* What an arm is, as one object: program and files with hashes, command, env, switches, protocol, machine. `cadre` is
  * the file that a command's first word "cadre" means. Errors: IO (a file or program that is not there), NOMEM. */
 cadre_err lab_manifest(const lab_experiment *e, int arm, const char *cadre, json_doc **out, cadre_fail *why);
+/* Those of all arms, [arm_count], for json_free. RANGE: arms that do not differ, unless it is an A/A; else as above. */
+cadre_err lab_manifests(const lab_experiment *e, const char *cadre, json_doc **out, cadre_fail *why);
 /* Tells each member in which two manifests differ, by path; NULL: not there. Returns how many. */
 int lab_manifest_diff(const json *a, const json *b,
                       void (*tell)(void *ctx, const char *path, const json *, const json *), void *ctx);

@@ -215,3 +215,26 @@ int lab_manifest_diff(const json *a, const json *b,
     compare(&d, "", a, b);
     return d.count;
 }
+
+/* ---- of all arms ---- */
+
+/* Two names for one thing would measure noise and call it a difference. */
+static cadre_err check_differences(const lab_experiment *e, json_doc *const *all, cadre_fail *why) {
+    const json *reference = json_root(all[e->reference]);
+    for (int i = 0; i < e->arm_count && !e->aa; i++)
+        if (i != e->reference && !lab_manifest_diff(json_root(all[i]), reference, NULL, NULL))
+            return cadre_fail_set(why, CADRE_RANGE,
+                                  "arms %.60s and %.60s do not differ; \"aa\": true measures the noise of equal arms",
+                                  e->arms[e->reference].name, e->arms[i].name);
+    return CADRE_OK;
+}
+
+cadre_err lab_manifests(const lab_experiment *e, const char *cadre, json_doc **out, cadre_fail *why) {
+    cadre_err err = CADRE_OK;
+    int n = 0;
+    for (; n < e->arm_count && !err; n++) err = lab_manifest(e, n, cadre, &out[n], why);
+    n -= err != CADRE_OK;
+    if (!err) err = check_differences(e, out, why);
+    for (int i = 0; i < n && err; i++) json_free(out[i]), out[i] = NULL;
+    return err;
+}

@@ -26,24 +26,6 @@ static cadre_err take_lock(run *r) {
     return file_lock(r->setup->lock, who, r->setup->wait, &r->lock, r->why);
 }
 
-static cadre_err make_manifests(run *r) {
-    cadre_err err = CADRE_OK;
-    for (int i = 0; i < r->e->arm_count && !err; i++)
-        err = lab_manifest(r->e, i, r->setup->cadre, &r->manifests[i], r->why);
-    return err;
-}
-
-/* Two names for one thing would measure noise and call it a difference. */
-static cadre_err check_differences(run *r) {
-    const json *reference = json_root(r->manifests[r->e->reference]);
-    for (int i = 0; i < r->e->arm_count && !r->e->aa; i++)
-        if (i != r->e->reference && !lab_manifest_diff(json_root(r->manifests[i]), reference, NULL, NULL))
-            return cadre_fail_set(r->why, CADRE_RANGE,
-                                  "arms %.60s and %.60s do not differ; \"aa\": true measures the noise of equal arms",
-                                  r->e->arms[r->e->reference].name, r->e->arms[i].name);
-    return CADRE_OK;
-}
-
 static cadre_err plan_order(run *r) {
     r->total = lab_experiment_order(r->e, NULL, 0);
     r->order = mem_new_array((size_t)r->total, sizeof *r->order);
@@ -111,8 +93,7 @@ static void done(run *r) {
 cadre_err lab_run(const lab_experiment *e, const lab_run_setup *setup, lab_run_result *out, cadre_fail *why) {
     lab_run_result result = {0};
     run r = {.e = e, .setup = setup, .result = &result, .lock = -1, .why = why};
-    cadre_err err = make_manifests(&r);
-    if (!err) err = check_differences(&r);
+    cadre_err err = lab_manifests(e, setup->cadre, r.manifests, why);
     if (!err) err = plan_order(&r);
     if (!err) err = take_lock(&r);
     if (!err) err = run_open(&r);
