@@ -95,7 +95,7 @@ const char *rep_p(char text[REP_NUMBER], double v);
 int rep_decimals(double spread);
 int rep_value_decimals(const lab_verdict *v); /* of values in the metric's unit */
 bool rep_interval_known(const double interval[2]);
-int rep_ratio_decimals(const lab_contrast *c);
+int rep_ratio_decimals(const lab_verdict *v);
 /* "win", "within noise": for people. */
 const char *rep_outcome(lab_outcome o);
 const char *rep_active(lab_active a);

@@ -170,7 +170,7 @@ static void put_tiles(const rep_page *p, rep_text *out) {
     char value[80], a[REP_NUMBER], b[REP_NUMBER];
     int d;
     if (v->arm_count != 2 || c->outcome == LAB_REFUSED) return;
-    d = rep_ratio_decimals(c);
+    d = rep_ratio_decimals(v);
     rep_put(out, "<ul class=\"tiles\">\n");
     tile(out, rep_percent(value, c->ratio - 1, d - 2), "change; %s to %s at %s %%",
          rep_percent(a, c->interval[0] - 1, d - 2), rep_percent(b, c->interval[1] - 1, d - 2),

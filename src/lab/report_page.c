@@ -207,7 +207,13 @@ bool rep_interval_known(const double interval[2]) {
     return isfinite(interval[0]) && isfinite(interval[1]) && interval[0] < interval[1];
 }
 
-int rep_ratio_decimals(const lab_contrast *c) {
-    int decimals = rep_decimals(c->interval[1] - c->interval[0]);
-    return decimals < 4 ? 4 : decimals > 6 ? 6 : decimals;
+/* One number for all contrasts, so that a column can be read down. */
+int rep_ratio_decimals(const lab_verdict *v) {
+    int most = 4;
+    for (int i = 0; i + 1 < v->arm_count; i++) {
+        const double *interval = v->contrasts[i].interval;
+        int decimals = rep_interval_known(interval) ? rep_decimals(interval[1] - interval[0]) : 4;
+        if (decimals > most) most = decimals;
+    }
+    return most > 6 ? 6 : most;
 }

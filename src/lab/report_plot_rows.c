@@ -11,9 +11,9 @@ static const char *clean(rep_text *t, const char *text) {
 
 /* ---- intervals ---- */
 
-static void change_text(char *text, size_t size, const lab_contrast *c, double ratio, const double interval[2]) {
+static void change_text(char *text, size_t size, const lab_verdict *v, double ratio, const double interval[2]) {
     char change[REP_NUMBER], low[REP_NUMBER], high[REP_NUMBER];
-    int d = rep_ratio_decimals(c) - 2;
+    int d = rep_ratio_decimals(v) - 2;
     rep_percent(change, ratio - 1, d);
     if (!rep_interval_known(interval))
         snprintf(text, size, "%s", change);
@@ -40,15 +40,15 @@ static void contrast_rows(const rep_page *p, rep_text *out, const rep_scale *s, 
     bool named = c->estimator && v->arm_count == 2;
     snprintf(label, sizeof label, "%.120s%s%.200s", clean(name, c->arm->name), named ? ": " : "",
              named ? c->estimator : "");
-    change_text(value, sizeof value, c, c->ratio, c->interval);
+    change_text(value, sizeof value, v, c->ratio, c->interval);
     interval_row(out, v, s, label, value, c->ratio, c->interval, i + 1, true);
     if (v->arm_count > 2) return;
     if (rep_interval_known(c->bootstrap)) {
-        change_text(value, sizeof value, c, c->ratio, c->bootstrap);
+        change_text(value, sizeof value, v, c->ratio, c->bootstrap);
         interval_row(out, v, s, "bootstrap over samples, percentile", value, c->ratio, c->bootstrap, i + 1, false);
     }
     if (rep_interval_known(c->log_ratio)) {
-        change_text(value, sizeof value, c, c->ratio, c->log_ratio);
+        change_text(value, sizeof value, v, c->ratio, c->log_ratio);
         interval_row(out, v, s, "Welch t on logs, over samples", value, c->ratio, c->log_ratio, i + 1, false);
     }
 }

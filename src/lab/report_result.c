@@ -17,9 +17,10 @@ static void put_change(rep_text *t, double change, int decimals) {
     rep_putf(t, "%s %% %s", rep_number(text, fabs(change) * 100, decimals), direction(change));
 }
 
-static void put_interval(rep_text *t, const lab_contrast *c, double level) {
+static void put_interval(rep_text *t, const lab_verdict *v, const lab_contrast *c) {
+    double level = v->question.level;
     char low[REP_NUMBER], high[REP_NUMBER], share[REP_NUMBER];
-    int decimals = rep_ratio_decimals(c) - 2;
+    int decimals = rep_ratio_decimals(v) - 2;
     if (!isfinite(c->interval[0]) || !isfinite(c->interval[1])) return;
     rep_putf(t, " (%s %% interval %s to %s)", rep_number(share, (1 - level) * 100, level * 1000 < 9.5 ? 1 : 0),
              rep_percent(low, c->interval[0] - 1, decimals), rep_percent(high, c->interval[1] - 1, decimals));
@@ -49,10 +50,10 @@ static void put_measured(rep_text *t, const lab_verdict *v, const lab_contrast *
     rep_put(t, " of ");
     rep_put_clean(t, c->arm->name);
     rep_put(t, " is ");
-    put_change(t, c->ratio - 1, rep_ratio_decimals(c) - 2);
+    put_change(t, c->ratio - 1, rep_ratio_decimals(v) - 2);
     rep_put(t, " than that of ");
     rep_put_clean(t, c->reference->name);
-    put_interval(t, c, v->question.level);
+    put_interval(t, v, c);
 }
 
 static void put_sentence(rep_text *t, const lab_verdict *v, const lab_contrast *c) {
@@ -151,7 +152,7 @@ static void table_ratios(rep_page *p) {
     rep_table(p, "lllrrrr", "Ratio to the reference", "arm|outcome|estimator|change|ratio|low|high");
     for (int i = 0; i + 1 < v->arm_count; i++) {
         const lab_contrast *c = &v->contrasts[i];
-        int d = rep_ratio_decimals(c);
+        int d = rep_ratio_decimals(v);
         bool told = c->outcome != LAB_REFUSED;
         rep_cell(p, "%s", c->arm->name);
         rep_cell(p, "%s", rep_outcome(c->outcome));
@@ -200,16 +201,16 @@ static void table_estimates(rep_page *p) {
         const lab_contrast *c = &v->contrasts[i];
         if (c->outcome == LAB_REFUSED) continue;
         rep_cell(p, "%s", c->arm->name);
-        cell_interval(p, c->bootstrap, rep_ratio_decimals(c));
-        cell_interval(p, c->log_ratio, rep_ratio_decimals(c));
+        cell_interval(p, c->bootstrap, rep_ratio_decimals(v));
+        cell_interval(p, c->log_ratio, rep_ratio_decimals(v));
     }
 }
 
 /* "+2.300 %, +2.280 %", in time. */
-static void put_pairs(rep_text *t, const lab_contrast *c) {
+static void put_pairs(rep_text *t, const lab_verdict *v, const lab_contrast *c) {
     char text[REP_NUMBER];
     for (int i = 0; i < c->pair_count; i++)
-        rep_putf(t, "%s%s", i ? ", " : "", rep_percent(text, c->pairs[i], rep_ratio_decimals(c) - 2));
+        rep_putf(t, "%s%s", i ? ", " : "", rep_percent(text, c->pairs[i], rep_ratio_decimals(v) - 2));
 }
 
 static bool has_pairs(const lab_contrast *c) {
@@ -225,7 +226,7 @@ static void add_pairs(rep_page *p) {
         const lab_contrast *c = &v->contrasts[i];
         rep_text t = {0};
         if (!has_pairs(c)) continue;
-        put_pairs(&t, c);
+        put_pairs(&t, v, c);
         if (v->arm_count == 2)
             rep_line(p, "Pairs, %s against %s: %s.", c->arm->name, c->reference->name, t.text ? t.text : "");
         else {
