@@ -29,7 +29,9 @@ static const opts_def defs[] = {
     O(0, "--block-shape", OPTS_TEXT, "BN,BK", block, 0, 0, "block of weights that shares a scale"),
     O(0, "--tp", OPTS_INT, "N", tp, 1, 1024, "tensor-parallel size: tables are keyed by f / N (default 1)"),
     O(0, "--memory", OPTS_FLAG, NULL, memory, 0, 0, "also what one step needs: parts, lifetimes, who shares what"),
-    OPTS_EVERYWHERE(plan_opts),
+    O(0, "--device", OPTS_TEXT, "NAME", common.device, 0, 0,
+      "where the layer would run: cpu, cuda or cuda:N (default cpu); a GPU may be named (--device-name)"),
+    OPTS_ALWAYS(plan_opts),
 };
 #undef O
 
@@ -298,6 +300,26 @@ static cadre_err check_foreign(const plan_opts *o, cadre_fail *why) {
     return clash(list, whose, "tables and defaults of other systems are for experts", why);
 }
 
+static bool on_gpu(const plan_opts *o) {
+    return o->common.device && !strncmp(o->common.device, "cuda", 4);
+}
+
+/* A layer on a GPU: nothing of other systems, and no table. */
+static cadre_err check_gpu(const plan_opts *o, cadre_fail *why) {
+    char list[160] = "";
+    name_given(list, sizeof list, o->platform, "--platform");
+    name_given(list, sizeof list, o->table, "--table");
+    name_given(list, sizeof list, o->rule, "--rule");
+    name_given(list, sizeof list, o->policy, "--policy");
+    name_given(list, sizeof list, o->tp, "--tp");
+    name_given(list, sizeof list, o->dtype, "--dtype");
+    name_given(list, sizeof list, o->block, "--block-shape");
+    name_given(list, sizeof list, o->smem, "--device-smem");
+    name_given(list, sizeof list, o->triton, "--triton");
+    name_given(list, sizeof list, o->memory, "--memory");
+    return clash(list, "--device cuda", "it asks for cadre's own kernels on a GPU", why);
+}
+
 static cadre_err check_own(const plan_opts *o, cadre_fail *why) {
     char list[160] = "";
     name_given(list, sizeof list, o->tp, "--tp");
@@ -315,7 +337,7 @@ static cadre_err check_own(const plan_opts *o, cadre_fail *why) {
 
 /* Also fills in the defaults of what was not given. */
 static cadre_err check_options(plan_opts *o, cadre_fail *why) {
-    cadre_err err = plan_is_foreign(o) ? check_foreign(o, why) : check_own(o, why);
+    cadre_err err = on_gpu(o) ? check_gpu(o, why) : plan_is_foreign(o) ? check_foreign(o, why) : check_own(o, why);
     if (!err && o->check && o->memory) err = clash("--memory", "plan check", "plan explain tells it for one M", why);
     if (!o->platform) o->platform = "cpu";
     if (!o->tp) o->tp = 1;
@@ -331,6 +353,7 @@ static int run_with(const opts_command *command, plan_opts *o) {
         cadre_fail_set(&why, CADRE_RANGE, "--triton is '%.40s', expected a version, 3.4.0", o->triton);
         return say_failed(&why);
     }
+    if (on_gpu(o)) return plan_gpu_explain(o, &why);
     if (plan_is_foreign(o)) return plan_foreign(o, &why);
     explained *x = mem_new(sizeof *x);
     if (!x) return say_failed(&(cadre_fail){CADRE_NOMEM, "out of memory"});

@@ -34,6 +34,9 @@ bool plan_is_foreign(const plan_opts *o);
 /* Prints the answer and returns the exit status. */
 int plan_foreign(const plan_opts *o, cadre_fail *why);
 
+/* With --device cuda, likewise (plan_gpu.c). */
+int plan_gpu_explain(const plan_opts *o, cadre_fail *why);
+
 /* The M of --m: for explain each, for check a range. */
 enum { PLAN_LIST_MOST = 4096, PLAN_M_MOST = 1 << 20 };
 cadre_err plan_range(const char *list, int *lo, int *hi, cadre_fail *why);

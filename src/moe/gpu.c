@@ -27,6 +27,18 @@ static cadre_err plan_set(gpu_set *s, const dev_cuda_traits *t, const char *role
     return plan_gpu_make(&key, &s->plan, why);
 }
 
+static gpu_set routed(const cadre_moe_desc *d) {
+    return (gpu_set){.e = d->e, .k = d->k, .d = d->d, .f = d->f, .act = d->act};
+}
+
+cadre_err moe_gpu_plan(const dev_cuda_traits *t, const cadre_moe_desc *desc, plan_gpu *out, cadre_fail *why) {
+    gpu_set s = routed(desc);
+    cadre_err err = check_device(t, desc, why);
+    if (!err) err = plan_set(&s, t, "experts", true, why);
+    if (!err) *out = s.plan;
+    return err;
+}
+
 cadre_err moe_gpu_new(dev_cuda *gpu, const cadre_moe_desc *desc, const cadre_moe_weights *weights, moe_gpu **out,
                       cadre_fail *why) {
     const dev_cuda_traits *t = dev_cuda_about(gpu);
@@ -38,7 +50,7 @@ cadre_err moe_gpu_new(dev_cuda *gpu, const cadre_moe_desc *desc, const cadre_moe
     m->gpu = gpu;
     m->desc = *desc;
     if (m->desc.scale == 0.0f) m->desc.scale = 1.0f;
-    m->experts = (gpu_set){.e = d->e, .k = d->k, .d = d->d, .f = d->f, .act = d->act};
+    m->experts = routed(d);
     m->shared = (gpu_set){.e = 1, .k = 1, .d = d->d, .f = d->shared_f, .act = d->act};
     err = plan_set(&m->experts, t, "experts", true, why);
     if (!err && d->shared_f) err = plan_set(&m->shared, t, "shared expert", false, why);

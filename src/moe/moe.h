@@ -122,4 +122,11 @@ cadre_err moe_enqueue_forced(cadre_moe *moe, cadre_moe_workspace *workspace, voi
                              cadre_fail *why);
 /* Receipts of a layer, on whichever device. */
 int moe_receipts(const cadre_moe *moe, cadre_receipt *out, int cap);
+
+/* What the router and the routed experts of a layer would run on such a GPU; it need not be there.
+ * Errors: UNSUPPORTED (compute capability, type, shape), RANGE (a switch). */
+struct dev_cuda_traits;
+struct plan_gpu;
+cadre_err moe_gpu_plan(const struct dev_cuda_traits *gpu, const cadre_moe_desc *desc, struct plan_gpu *out,
+                       cadre_fail *why);
 #endif

@@ -337,6 +337,63 @@ static void eval_types(void **state) {
                     "--ctx is 300, the model's context is 256");
 }
 
+/* A layer on a GPU, which is named and need not be there. */
+static void on_gpu(void **state) {
+    (void)state;
+    static const char at[] = "--device cuda --device-name 'NVIDIA H200' --shape qwen3-30b-a3b";
+    static const struct {
+        int m, wgmma, tokens, up;
+    } want[] = {{1, 0, 8, 6}, {32, 0, 8, 8}, {33, 0, 16, 8}, {1024, 1, 96, 8}};
+    ran r = command("plan explain %s --m 1,32,33,1024 --json", at);
+    assert_int_equal(r.status, 0);
+    json_doc *doc = command_json(&r);
+    const json *v = json_root(doc), *row = json_get(v, "rows")->child;
+    command_has(v, "schema shape desc platform device rows switches");
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++, row = row->next) {
+        const json *config = json_get(row, "config");
+        command_has(row, "m source file line key distance config shadows sha256 evidence why kernel numerics");
+        assert_int_equal(json_get(row, "m")->integer, want[i].m);
+        assert_true(json_is(json_get(row, "source"), "policy") && json_is(json_get(row, "numerics"), "sm90-bf16-k16"));
+        assert_int_equal(json_get(config, "wgmma")->integer, want[i].wgmma);
+        assert_int_equal(json_get(config, "tokens")->integer, want[i].tokens);
+        assert_int_equal(json_get(config, "up")->integer, want[i].up);
+        assert_null(json_get(config, "router"));
+    }
+    assert_null(row);
+    json_free(doc);
+    command_free(&r);
+    /* Ranges hang together; an override says what it shadows; the router has settings of its own. */
+    r = command("plan check %s --m 1..5000 --set gpu.stages=4 --json", at);
+    doc = command_json(&r);
+    int64_t next = 1;
+    for (row = json_get(json_root(doc), "ranges")->child; row; row = row->next) {
+        bool override = json_is(json_get(row, "source"), "override");
+        assert_int_equal(json_get(row, "m_lo")->integer, next);
+        next = json_get(row, "m_hi")->integer + 1;
+        assert_int_equal(json_get(json_get(row, "config"), "stages")->integer, 4);
+        assert_int_equal(json_get(row, "shadows")->kind, override ? JSON_TEXT : JSON_NULL);
+    }
+    assert_int_equal(next, 5001);
+    json_free(doc);
+    command_free(&r);
+    r = command("plan explain %s --op router --m 300", at);
+    assert_non_null(strstr(r.out, "300  tokens=32  policy"));
+    command_free(&r);
+}
+
+static void on_gpu_refused(void **state) {
+    (void)state;
+    command_refused(command("plan explain --device cuda --device-name X"),
+                    "no GPU is known as 'X'; known are NVIDIA H200");
+    command_refused(command("plan explain --device cuda --platform cuda --memory"),
+                    "--platform, --memory and --device cuda do not go together");
+    command_refused(command("plan explain --device cuda --device-name 'NVIDIA H200' --shape demo,dtype=q8"),
+                    "moe dtype is q8, on a GPU bf16 alone is there");
+    command_refused(command("plan explain --device cuda --device-name 'NVIDIA H200' --set gpu.kc=100"),
+                    "kc is not 64, 128 or 256");
+    command_refused(command("plan explain --device cuda --set cuda=/nowhere/libcuda.so"), "/nowhere/libcuda.so");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plan_rows),
@@ -352,6 +409,8 @@ int main(void) {
         cmocka_unit_test(foreign_metadata),
         cmocka_unit_test(foreign_miss),
         cmocka_unit_test(unknown_tile),
+        cmocka_unit_test(on_gpu),
+        cmocka_unit_test(on_gpu_refused),
     };
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
 }
