@@ -18,7 +18,7 @@ typedef struct lab_sample {
     const char *run;    /* id of the run: one execution of one experiment */
     const char *arm;    /* its name */
     int visit;          /* of this arm, from 1: one fresh process. Not told: lines of one arm that follow each other are
-                           one visit */
+                           one visit, as long as their iterations go on */
     int order;          /* of the visit among all visits of the run, from 1. Not told: as in the file */
     int iteration;      /* within the visit, from 1; 0: not told */
     bool warmup;        /* kept, and left out of every figure */

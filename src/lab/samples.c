@@ -259,14 +259,20 @@ static bool same_visit(const place *a, const place *b) {
     return same_arm(a, b) && a->s->visit == b->s->visit;
 }
 
-/* Lines of one arm that follow each other come from one process. */
+/* Lines of one arm that follow each other come from one process, as long as their iterations go on. */
+static bool goes_on(const place *before, const place *p) {
+    if (p->at != before->at + 1) return false;
+    int last = before->s->iteration, now = p->s->iteration;
+    return !now || now > last || (now == last && strcmp(p->s->metric, before->s->metric) != 0);
+}
+
 static void number_visits(lab_samples *s, place *p) {
     qsort(p, (size_t)s->count, sizeof *p, by_arm);
     for (int i = 0; i < s->count; i++) {
         lab_sample *it = &s->items[p[i].at];
         bool known = i && same_arm(&p[i - 1], &p[i]);
         int before = known ? p[i - 1].s->visit : 0;
-        if (!it->visit) it->visit = known && p[i].at == p[i - 1].at + 1 ? before : before + 1;
+        if (!it->visit) it->visit = known && goes_on(&p[i - 1], &p[i]) ? before : before + 1;
     }
 }
 

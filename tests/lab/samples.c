@@ -145,6 +145,11 @@ static void visits(void **state) {
     expect(s, 2, 1, 1);
     expect(s, 3, 1, 2);
     lab_samples_free(s);
+#define I(metric, n) "{\"arm\":\"a\",\"metric\":\"" metric "\",\"value\":1,\"iteration\":" #n "}\n"
+    s = parse(I("m", 1) I("n", 1) I("m", 2) I("n", 2) I("m", 1) I("m", 1) I("m", 2));
+    const int visit[] = {1, 1, 1, 1, 2, 3, 3};
+    for (int i = 0; i < 7; i++) expect(s, i, visit[i], visit[i]);
+    lab_samples_free(s);
     /* told visits keep their numbers; their order is that of the file, unless every visit has one */
     s = parse("{\"arm\":\"a\",\"visit\":2,\"metric\":\"m\",\"value\":1}\n"
               "{\"arm\":\"a\",\"visit\":1,\"metric\":\"m\",\"value\":1}\n"
