@@ -110,7 +110,7 @@ static const json *set_up(const lab_box *b, int arm) {
 
 /* Equal in all that a manifest says of what ran: these two arms are a run of A/A. */
 static bool twins(const json *a, const json *b) {
-    static const char *const keys[] = {"command", "env", "switches", "set", "tables", "files"};
+    static const char *const keys[] = {"command", "program", "env", "switches", "set", "tables", "files"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const json *x = json_get(a, keys[i]), *y = json_get(b, keys[i]);
         if ((x || y || !i) && !lab_same_json(x, y)) return false;

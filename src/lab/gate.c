@@ -212,23 +212,61 @@ static bool others_at_work(const json *v) {
     return v->count > 0;
 }
 
-static void gate_exclusive(lab_box *b) {
+/* CPUs that others used on average during the visits of an arm, NaN where it is not told; *most: in its worst visit. */
+static double others_cpus(const lab_box *b, int arm, double *most) {
+    double sum = 0;
+    int n = 0;
+    *most = NAN;
+    for (int i = 0; i < b->pick_count; i++) {
+        const json *v = json_get(json_get(b->picks[i].s->manifest, "visit"), "others_cpus");
+        if (b->picks[i].arm != arm || !v || v->kind != JSON_NUMBER) continue;
+        sum += v->number;
+        n++;
+        if (!(v->number <= *most)) *most = v->number;
+    }
+    return n ? sum / n : NAN;
+}
+
+/* What others use always is in every arm's noise; what they use beside one arm only looks like a difference. */
+static uint64_t uneven_load(const lab_box *b, double *most) {
     uint64_t bad = 0;
-    bool told = false;
-    char text[120], found[64] = "";
+    double worst, reference = others_cpus(b, 0, most), bound = reference > 2 ? reference / 4 : 0.5;
+    for (int i = 1; i < b->v.arm_count; i++) {
+        if (fabs(others_cpus(b, i, &worst) - reference) > bound) bad |= (uint64_t)1 << i;
+        if (worst > *most) *most = worst;
+    }
+    return bad;
+}
+
+static uint64_t disturbed(const lab_box *b, bool *told, char *found, size_t size) {
+    uint64_t bad = 0;
+    *told = false;
+    *found = 0;
     for (int i = 0; i < b->pick_count; i++) {
         const json *had = json_get(b->picks[i].s->manifest, "exclusive");
         const json *others = json_get(b->picks[i].s->manifest, "others");
-        bool lost = had && had->kind == JSON_BOOL && !had->truth;
-        told = told || (had && had->kind == JSON_BOOL) || others;
-        if (!lost && !others_at_work(others)) continue;
+        bool says = had && had->kind == JSON_BOOL, busy = others_at_work(others);
+        *told = *told || says || others;
+        if (!(says && !had->truth) && !busy) continue;
         bad |= (uint64_t)1 << b->picks[i].arm;
-        if (others && !*found)
-            json_describe(others->kind == JSON_ARRAY && others->child ? others->child : others, found, sizeof found);
+        if (busy && !*found) json_describe(others->kind == JSON_ARRAY ? others->child : others, found, size);
     }
+    return bad;
+}
+
+static void gate_exclusive(lab_box *b) {
+    char text[120], found[64];
+    bool told;
+    double most;
+    uint64_t bad = disturbed(b, &told, found, sizeof found), uneven = uneven_load(b, &most);
     if (bad)
         lab_gate_add(b, "exclusive", true, bad, "not alone on the machine: %s%s%s",
                      lab_arm_names(b, bad, text, sizeof text), *found ? ": " : "", found);
+    else if (uneven)
+        lab_gate_add(b, "exclusive", true, uneven, "others used the CPUs unlike in visits of %.40s: %s",
+                     b->v.arms[0].name, lab_arm_names(b, uneven, text, sizeof text));
+    else if (!isnan(most))
+        lab_gate_add(b, "exclusive", true, 0, "others used up to %.2f CPUs%s", most, told ? "; the lock was held" : "");
     else
         lab_gate_add(b, "exclusive", told, 0, told ? "nothing else was at work" : "not told");
 }

@@ -40,7 +40,8 @@ typedef struct lab_sample {
      * end), command, env, switches, program and files with hashes, sampling as the program told it, numerics, machine,
      * visit {seconds, status, error, ...}. Gates read: protocol (any JSON, equal over the arms; of an object also
      * temperature and seed, at its top or in `sampling`), device (a text, or an object with a name), exclusive (true:
-     * had; false: not had; missing: not asked) and others (a text, a count or an array: what else was at work). */
+     * had; false: not had; missing: not asked), others (a text, a count or an array: what else was at work) and
+     * visit.others_cpus (CPUs that others used meanwhile: must not differ between arms). */
     const json *manifest;
 } lab_sample;
 

@@ -285,6 +285,13 @@ static void exclusive(void **state) {
     manifest(had, "{\"exclusive\":true,\"others\":[\"python3\"]}", "exclusive", 2,
              "not alone on the machine: new: \"python3\" (text)");
     manifest(had, "{\"exclusive\":true,\"others\":3}", "exclusive", 2, "not alone on the machine: new: 3");
+    manifest("{\"visit\":{\"others_cpus\":0.2}}", "{\"visit\":{\"others_cpus\":0.6}}", "exclusive", 0,
+             "others used up to 0.60 CPUs");
+    manifest("{\"exclusive\":true,\"visit\":{\"others_cpus\":40}}",
+             "{\"exclusive\":true,\"visit\":{\"others_cpus\":45}}", "exclusive", 0,
+             "others used up to 45.00 CPUs; the lock was held");
+    manifest("{\"visit\":{\"others_cpus\":0.2}}", "{\"visit\":{\"others_cpus\":0.8}}", "exclusive", 2,
+             "others used the CPUs unlike in visits of base: new");
 }
 
 /* ---- time ---- */

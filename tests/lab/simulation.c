@@ -219,7 +219,7 @@ static void power_as_planned(void **state) {
 /* A difference that is told from none but too small to matter is no win; equal arms with little noise are equal. */
 static void small_effects(void **state) {
     (void)state;
-    noise quiet = {.name = "quiet", .visit = 0.001, .sample = 0.002};
+    noise quiet = {.name = "quiet", .visit = 0.001, .sample = 0.001};
     tally t = simulate(&quiet, RUNS / 4, (design){6, 1, 0.995, 0.01}, 400);
     assert_int_equal(t.outcomes[LAB_WITHIN_NOISE], RUNS / 4);
     assert_true(t.told > 0.9 * RUNS / 4);
