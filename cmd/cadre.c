@@ -11,6 +11,7 @@ static const opts_command *const commands[] = {
     &bench_count_command,
     &bench_invariance_command,
     &eval_command,
+    &claims_command,
     &plan_explain_command,
     &plan_check_command,
     &table_show_command,

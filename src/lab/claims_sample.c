@@ -1,0 +1,105 @@
+/* claims_sample.c: cells of tables whose rows are arms of the samples, and p, from the samples. Sentences that name
+ * arms are claims_arm.c's business: it asks the samples first. */
+#include "claims_arm.h"
+#include <math.h>
+#include <string.h>
+
+static const char *const headers[] = {"mean|average|avg", "median", "sd|std|stdev", "min", "max"};
+
+/* Does the header name the metric: "TPOT" of "tpot_ms"? */
+static bool names_metric(const claims_doc *d, const claims_table *t, int column) {
+    const char *metric = lab_samples_count(d->samples) ? lab_samples_at(d->samples, 0)->metric : "";
+    char word[40];
+    size_t n = strcspn(metric, "_");
+    if (!n || n >= sizeof word || strchr(metric, '|')) return false;
+    memcpy(word, metric, n);
+    word[n] = 0;
+    return claims_header_has(d, t, column, word);
+}
+
+static void cell(claims_doc *d, const claims_table *t, int column, int figure, const claims_arm *a) {
+    if (claims_header_has(d, t, column, "n|samples|count") && claims_exact(&d->tokens[figure])) {
+        claims_settle(d, figure, "samples", claims_whole(a->count), "the arm has %d samples", a->count);
+        return;
+    }
+    for (int s = 0; s < 5; s++) {
+        if (!claims_header_has(d, t, column, headers[s])) continue;
+        claims_span v = claims_arm_statistic(a, (claims_statistic)s);
+        claims_settle(d, figure, "samples", v, "the %s of %d samples is %.8g", claims_statistic_names[s], a->count,
+                      claims_mid(v));
+        return;
+    }
+    if (!names_metric(d, t, column) || claims_shape_of(&d->tokens[figure]) == CLAIMS_PERCENT) return;
+    claims_span v[] = {claims_arm_statistic(a, CLAIMS_MEAN), claims_arm_statistic(a, CLAIMS_MEDIAN)};
+    claims_settle_any(d, figure, "samples", v, 2, "%d samples: mean %.8g, median %.8g", a->count, claims_mid(v[0]),
+                      claims_mid(v[1]));
+}
+
+static void row(claims_doc *d, const claims_table *t, int r) {
+    const claims_cell *label = claims_cell_at(d, t, r, 0);
+    for (int c = 1; c < t->columns; c++) {
+        claims_arm a;
+        int f = claims_cell_figure(d, t, r, c, false);
+        if (f < 0 || claims_is_run(d, t, c)) continue;
+        if (!claims_arm_find(d, d->text + label->at, label->len, &d->tokens[f], &a)) continue;
+        cell(d, t, c, f, &a);
+        claims_arm_free(&a);
+    }
+}
+
+/* ---- p ---- */
+
+/* The only two arms of the samples; false: fewer or more. */
+static bool two_arms(claims_doc *d, claims_arm *a, claims_arm *b) {
+    const char *names[2] = {NULL, NULL};
+    const claims_token any = {.kind = CLAIMS_FIGURE};
+    for (int i = 0; i < lab_samples_count(d->samples); i++) {
+        const char *arm = lab_samples_at(d->samples, i)->arm;
+        int k = 0;
+        while (k < 2 && names[k] && strcmp(names[k], arm)) k++;
+        if (k == 2) return false;
+        names[k] = arm;
+    }
+    if (!names[1] || !claims_arm_find(d, names[0], strlen(names[0]), &any, a)) return false;
+    if (claims_arm_find(d, names[1], strlen(names[1]), &any, b)) return true;
+    claims_arm_free(a);
+    return false;
+}
+
+static double *values_of(const claims_arm *a) {
+    double *v = mem_new_array((size_t)a->count, sizeof *v);
+    for (int i = 0; v && i < a->count; i++) v[i] = claims_mid(a->values[i]);
+    return v;
+}
+
+static double permutation(const claims_arm *a, const claims_arm *b, bool *exact) {
+    double *x = values_of(a), *y = values_of(b), p = NAN;
+    if (x && y) p = lab_permutation_p(x, a->count, y, b->count, 1, exact);
+    mem_free(x);
+    mem_free(y);
+    return p;
+}
+
+static void p_values(claims_doc *d) {
+    claims_arm a, b;
+    double p = NAN;
+    bool exact = false, asked = false;
+    for (int i = 0; i + 2 < d->token_count && !d->failed; i++) {
+        if (!claims_word(d, i, "p")) continue;
+        int f = claims_kind_at(d, i + 1) == CLAIMS_EQUALS ? i + 2 : d->tokens[i + 1].named ? i + 1 : -1;
+        if (f < 0 || claims_kind_at(d, f) != CLAIMS_FIGURE) continue;
+        if (!asked && two_arms(d, &a, &b)) {
+            p = permutation(&a, &b, &exact);
+            claims_arm_free(&a);
+            claims_arm_free(&b);
+        }
+        asked = true;
+        if (exact) claims_settle(d, f, "samples", claims_whole(p), "the exact permutation p of the samples is %.5g", p);
+    }
+}
+
+void claims_sample_rules(claims_doc *d) {
+    for (int i = 0; i < d->table_count && !d->failed; i++)
+        for (int r = 1; r < d->tables[i].rows && r < 200; r++) row(d, &d->tables[i], r);
+    p_values(d);
+}
