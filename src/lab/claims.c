@@ -112,15 +112,37 @@ bool claims_settle(claims_doc *d, int figure, const char *rule, claims_span reco
     return ok;
 }
 
+void claims_mark(claims_doc *d, int figure) {
+    int claim = d->tokens[figure].claim;
+    if (claim && d->claims[claim - 1].ok) d->claims[claim - 1].note = true;
+}
+
+/* A remark behind what a claim that is fine says already. */
+static void remark(claims_doc *d, lab_claim *c, const char *format, va_list args) {
+    char more[300], why[700];
+    if (!c->ok || c->note) return;
+    vsnprintf(more, sizeof more, format, args);
+    snprintf(why, sizeof why, "%s; %s", c->why ? c->why : "", more);
+    err_one_line(why);
+    mem_free((void *)(uintptr_t)c->why);
+    c->why = mem_copy_text(why, strlen(why));
+    if (!c->why) d->failed = true;
+    c->note = true;
+}
+
 void claims_tell(claims_doc *d, int figure, const char *rule, bool note, double recomputed, const char *format, ...) {
     va_list args;
-    if (note && d->tokens[figure].claim) return;
+    int known = d->tokens[figure].claim;
     lab_claim *c = claim_of(d, figure);
     if (!c) return;
     va_start(args, format);
-    fill(d, c, rule, recomputed, note, format, args);
+    if (note && known) {
+        remark(d, c, format, args);
+    } else {
+        fill(d, c, rule, recomputed, note, format, args);
+        c->note = note;
+    }
     va_end(args);
-    c->note = note;
 }
 
 /* ---- the whole ---- */

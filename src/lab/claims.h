@@ -108,6 +108,7 @@ typedef struct claims_doc {
 
 /* Grows an array of `size`-byte items to hold one more than count; false: out of memory, doc->failed set. */
 bool claims_grow(claims_doc *d, void **items, int count, size_t *cap, size_t size);
+enum { CLAIMS_TOKENS_MOST = 1 << 20 };
 /* ---- claims_scan.c, claims_lay.c: text to tokens, parts and tables ---- */
 /* Appends the tokens of text[at .. end), which lies in line `line`. */
 void claims_scan(claims_doc *d, size_t at, size_t end, int line);
@@ -164,6 +165,8 @@ bool claims_settle(claims_doc *d, int figure, const char *rule, claims_span reco
 /* Any of several readings will do; the first is told when none does. */
 bool claims_settle_any(claims_doc *d, int figure, const char *rule, const claims_span *readings, int count,
                        const char *format, ...) __attribute__((format(printf, 6, 7)));
+/* The claim of this figure, which is fine, deserves to be read. */
+void claims_mark(claims_doc *d, int figure);
 /* What no reading can mend, or what only deserves to be read (`note`): figure may be a word. */
 void claims_tell(claims_doc *d, int figure, const char *rule, bool note, double recomputed, const char *format, ...)
     __attribute__((format(printf, 6, 7)));

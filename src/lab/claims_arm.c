@@ -62,6 +62,21 @@ static int acceptance_column(const claims_doc *d, const claims_table *t) {
     return -1;
 }
 
+/* Times per token of arms that accept differently differ otherwise per step. */
+static void acceptance_note(claims_doc *d, const contrast *x, int column, int accepted, int figure) {
+    if (accepted < 0 || figure < 0) return;
+    for (int c = 1; c < x->table->columns; c++) /* told already */
+        if (claims_header_has(d, x->table, c, "step|steps")) return;
+    claims_span a = cell(d, x->table, x->a, accepted), b = cell(d, x->table, x->b, accepted),
+                apart = claims_change(a, b);
+    if (!claims_known(apart) || (apart.lo > -1 && apart.hi < 1)) return;
+    claims_span up =
+        claims_change(claims_mul(cell(d, x->table, x->a, column), a), claims_mul(cell(d, x->table, x->b, column), b));
+    claims_tell(d, figure, "per-step", true, claims_mid(up),
+                "per token; acceptance differs by %+.3g %%, so per step it is %+.3g %%", claims_mid(apart),
+                claims_mid(up));
+}
+
 static void contrast_rule(claims_doc *d, const claims_part *p, const contrast *x, int figure) {
     int c = column_for(d, p, x, figure), accepted = acceptance_column(d, x->table);
     const claims_token *t = &d->tokens[figure];
@@ -69,7 +84,8 @@ static void contrast_rule(claims_doc *d, const claims_part *p, const contrast *x
     claims_span a = cell(d, x->table, x->a, c), b = cell(d, x->table, x->b, c);
     bool step =
         claims_find(d, p->first, figure + 4 < p->end ? figure + 4 : p->end, "step|per-step") >= 0 && accepted > 0;
-    if (step) {
+    bool per_step = claims_header_has(d, x->table, c, "step");
+    if (step && !per_step) {
         a = claims_mul(a, cell(d, x->table, x->a, accepted));
         b = claims_mul(b, cell(d, x->table, x->b, accepted));
     }
@@ -83,6 +99,7 @@ static void contrast_rule(claims_doc *d, const claims_part *p, const contrast *x
     if (!t->is_signed) readings[1] = claims_abs(up), readings[2] = claims_abs(claims_change(b, a));
     claims_settle_any(d, figure, step ? "per-step" : "change", readings, 3, "the rows give %+.4g %%%s", claims_mid(up),
                       step ? " per step" : "");
+    acceptance_note(d, x, c, accepted, step ? -1 : figure);
 }
 
 /* Two arms of the samples: their means. */
@@ -126,6 +143,31 @@ static void arrows(claims_doc *d, const claims_part *p) {
         if (figure < 0 || !rows_of(d, d->text + a->at, a->len, d->text + b->at, b->len, a->line, &x)) continue;
         if (versus) x = (contrast){x.table, x.b, x.a};
         contrast_rule(d, p, &x, figure);
+    }
+}
+
+/* The row of a column that holds this very figure; -1: none. */
+static int row_with(const claims_doc *d, const claims_table *t, int column, const claims_token *figure) {
+    for (int r = 1; r < t->rows; r++) {
+        int f = claims_cell_figure(d, t, r, column, false);
+        if (f >= 0 && d->tokens[f].value == figure->value && d->tokens[f].decimals == figure->decimals) return r;
+    }
+    return -1;
+}
+
+/* "8.473 vs 8.511 ms" quotes two rows of a table that has acceptance, too. */
+static void quoted_rows(claims_doc *d, const claims_part *p, int versus) {
+    int a = claims_last_figure(d, versus - 3 > p->first ? versus - 3 : p->first, versus);
+    int b = claims_next_figure(d, versus + 1, versus + 4 < p->end ? versus + 4 : p->end);
+    if (a < 0 || b < 0 || d->tokens[a].decimals < 2 || d->tokens[b].decimals < 2) return;
+    for (int i = 0; i < d->table_count; i++) {
+        const claims_table *t = &d->tables[i];
+        int accepted = acceptance_column(d, t);
+        if (accepted < 0 || (d->budget -= t->rows) < 0) continue;
+        for (int c = 1; c < t->columns; c++) {
+            contrast x = {t, row_with(d, t, c, &d->tokens[a]), row_with(d, t, c, &d->tokens[b])};
+            if (c != accepted && x.a > 0 && x.b > 0) acceptance_note(d, &x, c, accepted, a);
+        }
     }
 }
 
@@ -224,12 +266,16 @@ static void statistic_rule(claims_doc *d, int figure, int statistic, int arm) {
     if (claims_shape_of(f) == CLAIMS_PERCENT || !claims_arm_find(d, d->text + t->at, t->len, f, &v)) return;
     claims_span readings[2] = {claims_arm_statistic(&v, (claims_statistic)statistic), {NAN, NAN}};
     if (statistic == CLAIMS_SD) readings[1] = claims_arm_pooled(&v);
-    if (statistic == CLAIMS_SD && claims_known(readings[1]))
-        claims_settle_any(d, figure, "sd", readings, 2, "the sd of all %d values is %.5g, pooled within rows %.5g",
-                          v.count, claims_mid(readings[0]), claims_mid(readings[1]));
+    bool pooled = claims_known(readings[1]);
+    if (pooled)
+        claims_settle_any(d, figure, "sd", readings, 2,
+                          "the sd of all %d values is %.5g, pooled within rows it is %.5g", v.count,
+                          claims_mid(readings[0]), claims_mid(readings[1]));
     else
         claims_settle(d, figure, claims_statistic_names[statistic], readings[0], "the %s of %d values is %.8g",
                       claims_statistic_names[statistic], v.count, claims_mid(readings[0]));
+    if (pooled && claims_find(d, figure - 14, figure, "pooled") >= 0 && !claims_meet(claims_span_of(f), readings[1]))
+        claims_mark(d, figure); /* the name is not the one of this figure */
     claims_arm_free(&v);
 }
 
@@ -272,6 +318,7 @@ void claims_arm_rules(claims_doc *d) {
         if (p->place == CLAIMS_CELL) continue;
         arrows(d, p);
         for (int i = p->first; i < p->end; i++) {
+            if (claims_word(d, i, "vs|versus|against")) quoted_rows(d, p, i);
             function_of_arm(d, p, i);
             figure_of_arm(d, p, i);
             words_of_arm(d, p, i);

@@ -12,6 +12,8 @@
     "capacities|layers|variants|configurations|shapes|prompts|types|depths|lengths|buckets|kernels|models|hosts|"      \
     "changes"
 
+enum { COUNT_MOST = 999 };
+
 /* ---- lists ---- */
 
 /* Short items alone: "(a, b and c)"; 0: no such list. */
@@ -33,14 +35,20 @@ static int items_in(const claims_doc *d, int open, int end, claims_kind close) {
     return 0;
 }
 
+/* A noun in the plural, or in capitals, with a space before the brace. */
+static bool plural(const claims_doc *d, const claims_token *w, const claims_token *brace) {
+    return w->at + w->len < brace->at && d->text[w->at + w->len - 1] == 's';
+}
+
 static void list(claims_doc *d, const claims_part *p, int open) {
     bool brace = d->tokens[open].kind == CLAIMS_LIST;
     int n = items_in(d, open, p->end, brace ? CLAIMS_LIST_END : CLAIMS_CLOSE), at = open - 1;
+    if (brace && (claims_kind_at(d, at) != CLAIMS_WORD || !plural(d, &d->tokens[at], &d->tokens[open]))) return;
     if (n < (brace ? 2 : 3) || (!brace && !claims_word(d, open - 1, THINGS))) return;
     while (at >= p->first && at > open - 5 && isnan(claims_count_at(d, at)) && claims_kind_at(d, at) == CLAIMS_WORD)
         at--;
     if (at < p->first || d->tokens[at].named || isnan(claims_count_at(d, at)) || at == open - 1) return;
-    if (claims_kind_at(d, at - 1) == CLAIMS_SLASH || d->tokens[at].unit) return;
+    if (claims_kind_at(d, at - 1) == CLAIMS_SLASH || d->tokens[at].unit || claims_count_at(d, at) > COUNT_MOST) return;
     claims_settle(d, at, "count", claims_whole(n), "the list has %d", n);
 }
 

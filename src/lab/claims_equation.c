@@ -190,6 +190,8 @@ static void settle_result(claims_doc *d, int figure, const expression *x, int el
                 scale = claims_scale_of(&d->tokens[x->operands[i].figures[0]]);
         in_unit = plain ? v : claims_scaled(v, 1 / scale);
     }
+    bool whole = claims_exact(t) && in_unit.lo == in_unit.hi && x->operands[x->count - 1].operation == CLAIMS_SLASH;
+    if (whole && t->value == floor(in_unit.lo)) in_unit.lo = t->value; /* a division of whole numbers */
     claims_settle(d, figure, rule, in_unit, "%s = %.10g", text, claims_mid(in_unit));
 }
 
@@ -201,13 +203,33 @@ static const char *rule_of(const expression *x) {
     return x->operands[1].operation == CLAIMS_SLASH ? "ratio" : "product";
 }
 
+/* "58 / 103 / 180" is a list, "4.0 + these two fixes" no sum. */
+static bool is_loose(const claims_doc *d, const expression *x) {
+    int slashes = 0;
+    for (int i = 0; i < x->count; i++) {
+        slashes += i && x->operands[i].operation == CLAIMS_SLASH;
+        if (isnan(x->operands[i].counted) && d->tokens[x->operands[i].figures[0]].kind == CLAIMS_WORD) return true;
+    }
+    return slashes > 1 || (slashes && x->count > 3);
+}
+
+/* "at M = 2": the name of a setting before the sign. */
+static bool is_setting(const claims_doc *d, int equals) {
+    const claims_token *w = &d->tokens[equals - 1];
+    if (equals < 1 || w->kind != CLAIMS_WORD) return false;
+    bool capitals = true;
+    for (uint32_t i = 0; i < w->len; i++) capitals &= !(d->text[w->at + i] >= 'a' && d->text[w->at + i] <= 'z');
+    return w->len <= 2 || capitals || memchr(d->text + w->at, '_', w->len);
+}
+
 static void equation(claims_doc *d, const claims_part *p, int equals) {
     expression x;
     int start = expression_start(d, p->first, equals), past;
     int right = equals + 1;
     while (right < p->end && right < equals + 3 && claims_word(d, right, "about|roughly|a|an|the|only")) right++;
-    if (claims_kind_at(d, right) != CLAIMS_FIGURE || right >= p->end) return;
+    if (claims_kind_at(d, right) != CLAIMS_FIGURE || right >= p->end || is_setting(d, equals)) return;
     if (start >= 0 && read_forward(d, start, equals, &x) && x.end >= equals) {
+        if (is_loose(d, &x)) return;
         if (operation_at(d, right + 1) && claims_kind_at(d, right + 1) != CLAIMS_SLASH) return;
         operand result = read_list(d, right, &past);
         int lists = 0;
@@ -217,7 +239,8 @@ static void equation(claims_doc *d, const claims_part *p, int equals) {
         return;
     }
     int left = equals - 1;
-    if (claims_figure(d, left) && left >= p->first && read_forward(d, right, p->end, &x) && !operation_at(d, left - 1))
+    if (claims_figure(d, left) && left >= p->first && read_forward(d, right, p->end, &x) &&
+        !operation_at(d, left - 1) && !is_loose(d, &x))
         settle_result(d, left, &x, 0, rule_of(&x));
 }
 

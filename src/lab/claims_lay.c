@@ -3,7 +3,7 @@
 #include "claims.h"
 #include <string.h>
 
-enum { LINES_MOST = 1 << 20, TOKENS_MOST = 1 << 20, PART_MOST = 400, COLUMNS_MOST = 64, ROWS_MOST = 100000 };
+enum { LINES_MOST = 1 << 20, PART_MOST = 400, COLUMNS_MOST = 64, ROWS_MOST = 100000 };
 
 typedef struct lay {
     claims_doc *d;
@@ -225,7 +225,7 @@ cadre_err claims_lay(claims_doc *d, cadre_fail *why) {
     if (!find_lines(&l))
         return l.lines || d->len < LINES_MOST ? cadre_fail_set(why, CADRE_NOMEM, "out of memory for a report")
                                               : cadre_fail_set(why, CADRE_FORMAT, "more than %d lines", LINES_MOST);
-    for (int i = 0, n; i < l.lines && !d->failed && d->token_count < TOKENS_MOST; i += n) {
+    for (int i = 0, n; i < l.lines && !d->failed && d->token_count < CLAIMS_TOKENS_MOST; i += n) {
         n = 1;
         if (is_fence(&l, i)) {
             end_block(&l);
@@ -242,7 +242,7 @@ cadre_err claims_lay(claims_doc *d, cadre_fail *why) {
     end_block(&l);
     mem_free(l.starts);
     if (d->failed) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for a report");
-    if (d->token_count >= TOKENS_MOST)
-        return cadre_fail_set(why, CADRE_FORMAT, "more than %d words and figures: not a report", TOKENS_MOST);
+    if (d->token_count >= CLAIMS_TOKENS_MOST)
+        return cadre_fail_set(why, CADRE_FORMAT, "more than %d words and figures: not a report", CLAIMS_TOKENS_MOST);
     return CADRE_OK;
 }

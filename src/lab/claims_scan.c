@@ -373,7 +373,7 @@ static void mark_figures(claims_doc *d, int first) {
 void claims_scan(claims_doc *d, size_t at, size_t end, int line) {
     scan s = {d, d->text, at, at, end, line, 0};
     int first = d->token_count;
-    while (s.at < s.end && !d->failed) {
+    while (s.at < s.end && !d->failed && d->token_count < CLAIMS_TOKENS_MOST) {
         char c = s.text[s.at];
         if (blank(c) || (unsigned char)c < 32) {
             s.at++;

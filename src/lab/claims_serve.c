@@ -111,7 +111,7 @@ static void direction(claims_doc *d, const claims_part *p) {
 static void unquoted(claims_doc *d, const claims_part *p) {
     int word = claims_find(d, p->first, p->end, "exactly");
     int noun = word < 0 ? -1 : claims_find(d, word, word + 6 < p->end ? word + 6 : p->end, "number|figure|value");
-    if (noun >= 0 && claims_find(d, word, noun, "on|the") >= 0 && claims_next_figure(d, p->first, p->end) < 0)
+    if (noun >= 0 && claims_word(d, word + 1, "on") && claims_next_figure(d, p->first, p->end) < 0)
         claims_tell(d, word, "unquoted", true, NAN, "equality with a figure that is not quoted cannot be checked");
 }
 

@@ -74,8 +74,9 @@ static void settle(claims_doc *d, const stack *s, int figure, means how) {
     int n = 0;
     for (int c = 1; c < s->table->columns && n < READINGS_MOST; c++) {
         if (!is_value(d, s, c)) continue;
+        bool bare = !d->tokens[claims_cell_figure(d, s->table, s->base, c, false)].unit;
         claims_span v = together(d, s, c, how);
-        v = percent ? claims_change(at(d, s, s->base, c), v) : claims_scaled(v, 1 / claims_scale_of(t));
+        v = percent ? claims_change(at(d, s, s->base, c), v) : claims_scaled(v, bare ? 1 : 1 / claims_scale_of(t));
         if (percent && !t->is_signed) v = claims_abs(v);
         readings[n++] = v;
     }

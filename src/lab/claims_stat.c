@@ -83,7 +83,8 @@ bool claims_is_run(const claims_doc *d, const claims_table *t, int column) {
     const char *text = d->text + c->at;
     size_t n = 0, digits = 0;
     while (n < c->len && ((text[n] | 32) >= 'a' && (text[n] | 32) <= 'z')) n++;
-    if (n > 9) return false;
+    if (!claims_text_has(n ? text : "run", n ? n : 3, "i|r|s|n|t|v|x|run|rep|iter|iteration|sample|round|trial|visit"))
+        return false;
     while (n < c->len && (text[n] == ' ' || text[n] == '#')) n++;
     while (n + digits < c->len && text[n + digits] >= '0' && text[n + digits] <= '9') digits++;
     return digits && digits < 4 && n + digits == c->len;

@@ -133,8 +133,8 @@ static void row_statistics(grid *g) {
 
 static bool addable(const grid *g, int c) {
     return g->figures[c] && g->shapes[c] != CLAIMS_FOLD && g->shapes[c] != CLAIMS_RATE &&
-           !has(g, c, "mean|median|avg|ratio|speedup|min|max|sd|delta|change|per|each|of") &&
-           claims_cell_at(g->d, g->t, 0, c)->len;
+           !has(g, c, "mean|median|avg|ratio|speedup|min|max|sd|delta|change|each|of") &&
+           (!has(g, c, "per") || has(g, c, "step|token|layer")) && claims_cell_at(g->d, g->t, 0, c)->len;
 }
 
 static claims_span sum_above(const grid *g, int row, int column) {
@@ -281,7 +281,7 @@ static int add_readings(const grid *g, int c, reading *out) {
     bool percent = g->shapes[c] == CLAIMS_PERCENT, fold = g->shapes[c] == CLAIMS_FOLD || has(g, c, "speedup|ratio");
     bool ahead = has(g, c, "faster|speedup|gain|saved|saving|less|reduction");
     int near = column_left(g, c, 0), far = column_left(g, c, 1), base = base_row(g, c), n = 0;
-    int formulas[4], count = 0;
+    int formulas[4] = {0}, count = 0;
     if (percent) formulas[count++] = CHANGE;
     if (percent && ahead) formulas[count++] = LESS, formulas[count++] = SPEED;
     if (!percent && fold) formulas[count++] = FOLD_DOWN, formulas[count++] = FOLD_UP;

@@ -60,7 +60,7 @@ double claims_count_at(const claims_doc *d, int i) {
     if (i < 0 || i >= d->token_count) return NAN;
     const claims_token *t = &d->tokens[i];
     if (t->kind == CLAIMS_WORD) return t->value;
-    if (t->kind != CLAIMS_FIGURE || !claims_exact(t) || t->is_signed || t->value < 0) return NAN;
+    if (t->kind != CLAIMS_FIGURE || !claims_exact(t)) return NAN;
     return t->value;
 }
 
