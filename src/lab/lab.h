@@ -381,7 +381,7 @@ typedef struct lab_claim {
     const char *rule;          /* "change", "ratio", "mean", "sd", "sum", "product", "count", "unit", ... */
     double stated, recomputed; /* NaN: none */
     bool ok;
-    bool note;       /* nothing is wrong by arithmetic, and yet it should be read: two figures that are one measurement */
+    bool note; /* nothing is wrong by arithmetic, and yet it should be read: two figures that are one measurement */
     const char *why; /* "8.08 / 2.11 = 3.829" */
 } lab_claim;
 typedef struct lab_claims lab_claims;
