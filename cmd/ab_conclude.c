@@ -45,25 +45,14 @@ void ab_say_experiment(const lab_experiment *e) {
     if (e->protocol || !e->program || strncmp(e->program, "cadre", 5)) say_pair("sampling", "%s", sampling);
 }
 
-/* "balanced -12.3 % [-13.0, -11.6]: win" */
-static void describe(const lab_contrast *c, char *text, size_t size) {
-    if (isnan(c->ratio) || c->outcome == LAB_REFUSED)
-        snprintf(text, size, "%s against %s: %s: %s", c->arm->name, c->reference->name, lab_outcome_name(c->outcome),
-                 c->why);
-    else
-        snprintf(text, size, "%s against %s: %+.2f %% [%+.2f, %+.2f]: %s: %s", c->arm->name, c->reference->name,
-                 100 * (c->ratio - 1), 100 * (c->interval[0] - 1), 100 * (c->interval[1] - 1),
-                 lab_outcome_name(c->outcome), c->why);
-}
-
 static cadre_err keep(const lab_experiment *e, const lab_verdict *v, const char *samples, const char *ledger,
                       const char *supersedes, ab_conclusion *out, cadre_fail *why) {
     char text[2000] = "";
     for (int i = 0; i < v->arm_count - 1; i++) {
         size_t n = strlen(text);
         if (n + 4 >= sizeof text) break;
-        snprintf(text + n, sizeof text - n, "%s", n ? "; " : "");
-        describe(&v->contrasts[i], text + strlen(text), sizeof text - strlen(text));
+        snprintf(text + n, sizeof text - n, "%s", n ? " " : "");
+        lab_verdict_say(v, i, text + strlen(text), sizeof text - strlen(text));
     }
     lab_entry entry = {.name = e->name,
                        .asks = e->asks,
@@ -87,8 +76,9 @@ cadre_err ab_conclude(const lab_experiment *e, const char *samples, const char *
     cadre_err err = lab_samples_read(samples, &s, why);
     if (!err) err = lab_verdict_new(s, &e->question, &v, why);
     for (int i = 0; !err && i < v->arm_count - 1; i++) {
-        describe(&v->contrasts[i], text, sizeof text);
+        lab_verdict_say(v, i, text, sizeof text);
         say_pair(i ? "" : "outcome", "%s", text);
+        if (*v->contrasts[i].why) say_pair("", "%s", v->contrasts[i].why);
     }
     if (!err) out->outcome = v->outcome;
     if (!err && ledger) err = keep(e, v, samples, ledger, supersedes, out, why);

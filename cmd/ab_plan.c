@@ -66,11 +66,40 @@ static void short_text(const json *v, char text[200]) {
     json_out_free(&o);
 }
 
+/* Of two commands only the words in which they differ, by what is the same before and behind. */
+static void short_words(const json *v, const json *other, char text[200]) {
+    const json *a = v->child, *b = other->child;
+    int head = 0, tail = 0, n = v->count < other->count ? v->count : other->count;
+    size_t len = 0;
+    for (; a && b && json_is(a, b->text); a = a->next, b = b->next) head++;
+    for (; tail < n - head; tail++) {
+        const json *x = v->child, *y = other->child;
+        for (int i = 0; i < v->count - 1 - tail; i++) x = x->next;
+        for (int i = 0; i < other->count - 1 - tail; i++) y = y->next;
+        if (!json_is(x, y->text)) break;
+    }
+    len += (size_t)snprintf(text, 200, "%s", head ? "..." : "");
+    for (int i = head; i < v->count - tail && len < 180; i++, a = a->next)
+        len += (size_t)snprintf(text + len, 200 - len, "%s%.150s", len ? " " : "", a->text);
+    if (len < 190) snprintf(text + len, 200 - len, "%s", tail ? len ? " ..." : "..." : "");
+}
+
+static bool are_words(const json *v) {
+    for (const json *c = v && v->kind == JSON_ARRAY ? v->child : NULL; c; c = c->next)
+        if (c->kind != JSON_TEXT) return false;
+    return v && v->kind == JSON_ARRAY;
+}
+
 static void on_difference(void *ctx, const char *path, const json *arm, const json *reference) {
     differences *d = ctx;
     char a[200], b[200];
-    short_text(reference, a);
-    short_text(arm, b);
+    if (!strcmp(path, "command") && are_words(arm) && are_words(reference)) {
+        short_words(reference, arm, a);
+        short_words(arm, reference, b);
+    } else {
+        short_text(reference, a);
+        short_text(arm, b);
+    }
     say("    %-14s %s -> %s", path, a, b);
     json_open(&d->p->js, NULL, '{');
     json_put_text(&d->p->js, "what", path);

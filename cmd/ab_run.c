@@ -124,7 +124,7 @@ static void say_result(const lab_experiment *e, const run_opts *o, const char *f
         say_pair("go on", "cadre ab run %s --resume%s%s: %d of %d visits are kept", file, o->out ? " --out " : "",
                  o->out ? o->out : "", r->visits, lab_experiment_order(e, NULL, 0));
     else
-        say_pair("next", "cadre ab verdict %s", file_short(r->samples));
+        say_pair("next", "cadre ab verdict %s", dir);
 }
 
 static int finish(const run_opts *o, const lab_experiment *e, const char *file, const char *dir,

@@ -122,6 +122,7 @@ static cadre_err put_all(json_out *o, const lab_experiment *e, int arm, const ch
     json_put_text(o, "order", orders[e->order]);
     json_put_text(o, "version", cadre_version());
     json_put_text(o, "role", arm == e->reference ? "reference" : "arm");
+    if (e->factors) put_texts(o, "factors", a->factors);
     put_texts(o, "command", a->argv);
     put_env(o, a->env);
     put_texts(o, "switches", a->set);
@@ -182,11 +183,11 @@ static void compare_members(differ *d, const char *path, const json *a, const js
     for (const json *c = a->child; c; c = c->next) {
         const json *other = json_get_n(b, c->key, c->key_len);
         snprintf(inner, sizeof inner, "%s%s%s", path, *path ? "." : "", c->key);
-        if (!strcmp(inner, "role")) continue; /* of every pair one is the reference */
+        if (!strcmp(inner, "role") || !strcmp(inner, "factors")) continue; /* what an arm is for, not what it is */
         compare(d, inner, c, other);
     }
     for (const json *c = b->child; c; c = c->next) {
-        if (json_get_n(a, c->key, c->key_len)) continue;
+        if (json_get_n(a, c->key, c->key_len) || (!*path && !strcmp(c->key, "factors"))) continue;
         snprintf(inner, sizeof inner, "%s%s%s", path, *path ? "." : "", c->key);
         tell(d, inner, NULL, c);
     }

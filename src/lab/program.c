@@ -61,10 +61,23 @@ const lab_readers lab_programs[] = {
      .switches = ".switches",
      .metrics = {J_BY("us", "us", ".rows[].us", "m"), J_BY("floor_over_time", "ratio", ".rows[].floor_over_time", "m"),
                  J_BY("gbps", "GB/s", ".rows[].gbps", "m"), WALL},
-     .receipts = ".rows[]",
+     .outputs = {.sha256 = ".rows[].sha256", .id = "m"},
+     .receipts = ".receipts[]",
      .device = ".device",
      .numerics = ".numerics",
      .told = {{"shape", ".shape"}, {"routing", ".routing"}, {"layers", ".layers"}, {"cold", ".cold"}}},
+    /* A row per number of tokens and block: "us@256" is that of 256 tokens, so an arm has one block. */
+    {.name = "cadre bench count",
+     .words = "cadre bench count",
+     .cadre = true,
+     .switches = ".switches",
+     .metrics = {J_BY("us", "us", ".rows[].us", "tokens"),
+                 J_BY("above_empty_us", "us", ".rows[].above_empty_us", "tokens"),
+                 J_BY("busy_ctas", "blocks", ".rows[].busy_ctas", "tokens"), WALL},
+     .receipts = ".rows[]",
+     .device = ".device",
+     .told =
+         {{"k", ".k"}, {"experts", ".experts"}, {"local", ".local"}, {"start", ".start"}, {"capacity", ".capacity"}}},
     /* `vllm bench serve --save-result --result-dir {dir} --result-filename result.json`; with --save-detailed it also
      * keeps the texts, in the order of the requests. Its acceptance length counts the bonus token, its accepted tokens
      * do not. Means over no request at all are written as 0. */

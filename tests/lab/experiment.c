@@ -142,10 +142,10 @@ static void refusals(void **state) {
             "allocs_per_step, wall_s");
     refused("{\"name\": \"x\", \"reference\": \"c\", " RUN, CADRE_FORMAT,
             "exp.json:1:28: .reference is not the name of an arm");
-    refused(
-        "{\"name\": \"x\", \"program\": \"sglang\", " RUN, CADRE_FORMAT,
-        "exp.json:1:26: .program is not known; there are cadre run, cadre bench, cadre bench moe, vllm bench serve, "
-        "llama-bench, none");
+    refused("{\"name\": \"x\", \"program\": \"sglang\", " RUN, CADRE_FORMAT,
+            "exp.json:1:26: .program is not known; there are cadre run, cadre bench, cadre bench moe, cadre bench "
+            "count, vllm bench serve, "
+            "llama-bench, none");
     refused("{\"name\": \"x\", \"command\": \"sh -c 'a; b'\", " ARMS "}", CADRE_FORMAT,
             "exp.json:1:26: .command holds a character that only a shell understands: write an array of words, "
             "[\"sh\", \"-c\", ...] if you need a shell");
