@@ -24,23 +24,41 @@ static void told(const ask_opts *o, lab_question *q) {
     q->per_token = q->per_token || o->per_token;
 }
 
+/* A run's folder holds its samples and its own copy of the experiment. */
+static cadre_err find(const ask_opts *o, asked *a, cadre_fail *why) {
+    const char *told = o->samples.items[0];
+    char copy[sizeof a->path];
+    if (!file_is_dir(told)) {
+        if ((size_t)snprintf(a->path, sizeof a->path, "%s", told) >= sizeof a->path)
+            return cadre_fail_set(why, CADRE_IO, "%.200s...: path too long", told);
+        return o->experiment ? lab_experiment_read(o->experiment, &a->experiment, why) : CADRE_OK;
+    }
+    if (!file_join(a->path, sizeof a->path, told, "samples.jsonl") ||
+        !file_join(copy, sizeof copy, told, "experiment.json"))
+        return cadre_fail_set(why, CADRE_IO, "%.200s...: path too long", told);
+    if (o->experiment) return lab_experiment_read(o->experiment, &a->experiment, why);
+    return file_exists(copy) ? lab_experiment_read(copy, &a->experiment, why) : CADRE_OK;
+}
+
 cadre_err ask_open(const ask_opts *o, const char *command, asked *out, cadre_fail *why) {
-    cadre_err err = CADRE_OK;
     *out = (asked){.question = lab_question_default()};
     if (o->samples.count != 1)
         return cadre_fail_set(why, CADRE_RANGE, "%s takes one file of samples, not %d (cadre %s --help)", command,
                               o->samples.count, command);
+    cadre_err err = find(o, out, why);
     if (out->experiment) out->question = out->experiment->question;
     told(o, &out->question);
-    if (!err) err = lab_samples_read(o->samples.items[0], &out->samples, why);
-    if (err) ask_close(out);
-    if (!err && lab_samples_torn(out->samples))
-        say_note("%s: the last line is torn and was passed over", o->samples.items[0]);
+    if (!err) err = lab_samples_read(out->path, &out->samples, why);
+    if (err)
+        ask_close(out);
+    else if (lab_samples_torn(out->samples))
+        say_note("%s: the last line is torn and was passed over", out->path);
     return err;
 }
 
 void ask_close(asked *a) {
     lab_samples_free(a->samples);
+    lab_experiment_free(a->experiment);
     *a = (asked){0};
 }
 

@@ -8,7 +8,7 @@
 typedef struct ask_opts {
     opts_common common;
     opts_rest samples;
-    const char *run, *metric, *better, *reference;
+    const char *experiment, *run, *metric, *better, *reference;
     double effect, noise_floor, level, power, acceptance; /* NaN: not told */
     bool blocks, unproven, per_token;
     int resamples;
@@ -20,8 +20,12 @@ typedef struct ask_opts {
 /* T has an ask_opts `ask` as its first member. */
 #define ASK_ROW(T, letter, name, kind, arg, member, low, high, what) \
     OPTS_ROW(T, letter, name, kind, arg, ask.member, low, high, what)
+#define ASK_FILE(T)                                                    \
+    ASK_ROW(T, 0, "SAMPLES.jsonl|DIR", OPTS_REST, NULL, samples, 0, 0, \
+            "what was measured, one JSON object a line; or the folder of a run")
 #define ASK_ROWS(T)                                                                                                 \
-    ASK_ROW(T, 0, "SAMPLES.jsonl", OPTS_REST, NULL, samples, 0, 0, "what was measured, one JSON object a line"),    \
+    ASK_ROW(T, 0, "--experiment", OPTS_TEXT, "FILE", experiment, 0, 0,                                              \
+            "its description: the question, unless options say another (default: DIR's own)"),                      \
         ASK_ROW(T, 0, "--run", OPTS_TEXT, "ID", run, 0, 0, "which run (default: the last that has two arms)"),      \
         ASK_ROW(T, 0, "--metric", OPTS_TEXT, "NAME", metric, 0, 0, "which metric, when the samples hold several"),  \
         ASK_ROW(T, 0, "--better", OPTS_WORD, "lower|higher", better, 0, 0,                                          \
@@ -49,6 +53,7 @@ typedef struct ask_opts {
 
 /* What was read; texts of the question point into the experiment and the options. */
 typedef struct asked {
+    char path[4096]; /* of the samples */
     lab_samples *samples;
     lab_experiment *experiment; /* NULL: none */
     lab_question question;

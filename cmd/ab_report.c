@@ -15,10 +15,11 @@ typedef struct report_opts {
 #define O(letter, name, kind, arg, member, low, high, what) \
     OPTS_ROW(report_opts, letter, name, kind, arg, member, low, high, what)
 static const opts_def defs[] = {
+    ASK_FILE(report_opts),
     O(0, "--format", OPTS_WORD, "text|md|json|html", format, 0, 0, "default: by the name of FILE, else text"),
     O('o', "--output", OPTS_TEXT, "FILE", file, 0, 0, "write there (default: standard output)"),
-    O(0, "--title", OPTS_TEXT, "TEXT", title, 0, 0, "of the page"),
-    O(0, "--asks", OPTS_TEXT, "TEXT", asks, 0, 0, "the question in words"),
+    O(0, "--title", OPTS_TEXT, "TEXT", title, 0, 0, "of the page (default: the experiment's name)"),
+    O(0, "--asks", OPTS_TEXT, "TEXT", asks, 0, 0, "the question in words (default: the experiment's)"),
     O(0, "--factors", OPTS_TEXT, "A,B,...", factors, 0, 0, "report a stack of these factors too"),
     O(0, "--none", OPTS_TEXT, "ARM", none, 0, 0, "its arm without any factor (default: none, off, base)"),
     O(0, "--profile", OPTS_TEXT, "FILE", profile, 0, 0, "where a step's time goes: the JSON of cadre bench --profile"),
@@ -34,7 +35,7 @@ static const char notes[] =
 static const char *const examples[] = {
     "cadre ab report docs/samples/decode-ab.jsonl",
     "text, to paste in a review",
-    "cadre ab report samples.jsonl --metric tpot_ms -o report.html",
+    "cadre ab report samples.jsonl --experiment exp.json -o report.html",
     "one HTML file with its plots, nothing loaded from elsewhere",
     NULL,
 };

@@ -11,8 +11,9 @@ typedef struct stack_opts {
 } stack_opts;
 
 static const opts_def defs[] = {
+    ASK_FILE(stack_opts),
     OPTS_ROW(stack_opts, 0, "--factors", OPTS_TEXT, "A,B,...", factors, 0, 0,
-             "the factors in their order (default: of the manifests or the arms' names)"),
+             "the factors in their order (default: of the experiment, the manifests or the arms' names)"),
     OPTS_ROW(stack_opts, 0, "--none", OPTS_TEXT, "ARM", none, 0, 0, "the arm without any (default: none, off, base)"),
     ASK_ROWS(stack_opts),
 };
@@ -27,8 +28,8 @@ static const char notes[] =
 static const char *const examples[] = {
     "cadre ab stack docs/samples/stack-ab.jsonl",
     "two changes alone and together",
-    "cadre ab stack samples.jsonl --factors a,b,c --json",
-    "the order of the factors, for a script",
+    "cadre ab stack samples.jsonl --experiment stack.json --json",
+    "the factors and the question of an experiment, for a script",
     NULL,
 };
 

@@ -7,9 +7,14 @@
 
 typedef struct verdict_opts {
     ask_opts ask;
+    const char *ledger, *supersedes;
 } verdict_opts;
 
 static const opts_def defs[] = {
+    ASK_FILE(verdict_opts),
+    OPTS_ROW(verdict_opts, 0, "--ledger", OPTS_TEXT, "FILE", ledger, 0, 0, "add what came out to this ledger"),
+    OPTS_ROW(verdict_opts, 0, "--supersedes", OPTS_TEXT, "ID", supersedes, 0, 0,
+             "the entry of the ledger that this one replaces"),
     ASK_ROWS(verdict_opts),
 };
 
@@ -53,13 +58,33 @@ static void say_verdict(const lab_verdict *v) {
     if (*untold) say("gates that the samples tell nothing of: %s", untold);
 }
 
-static int print(const verdict_opts *o, const lab_verdict *v) {
+static cadre_err keep(const verdict_opts *o, const asked *a, const lab_verdict *v, char id[16], cadre_fail *why) {
+    const lab_contrast *c = v->arm_count == 2 && v->outcome != LAB_REFUSED ? v->contrasts : NULL;
+    char text[600] = "";
+    if (v->arm_count > 1) lab_verdict_say(v, 0, text, sizeof text);
+    lab_entry e = {
+        .name = a->experiment ? a->experiment->name : v->metric,
+        .asks = a->experiment ? a->experiment->asks : NULL,
+        .outcome = lab_outcome_name(v->outcome),
+        .text = text,
+        .experiment_sha256 = a->experiment ? a->experiment->sha256 : NULL,
+        .samples = a->path,
+        .supersedes = o->supersedes,
+        .ratio = c ? c->ratio : NAN,
+        .interval = {c ? c->interval[0] : NAN, c ? c->interval[1] : NAN},
+    };
+    return lab_ledger_add(o->ledger, &e, id, why);
+}
+
+static int print(const verdict_opts *o, const lab_verdict *v, const char *id) {
     json_out out = {0};
     say_verdict(v);
+    if (id) say("ledger %s: %s", o->ledger, id);
     if (!o->ask.common.json) return ask_status(v);
     say_json_open(&out, "ab verdict");
     json_put_text(&out, "samples", o->ask.samples.items[0]);
     lab_verdict_json(v, &out);
+    json_put_text(&out, "ledger_id", id);
     json_close(&out, '}');
     return say_json(&out, ask_status(v));
 }
@@ -68,13 +93,16 @@ static int run(void) {
     static verdict_opts o = {.ask = ASK_DEFAULTS};
     cadre_fail why = {0};
     lab_verdict *v = NULL;
+    char id[16] = "";
     asked a;
     int status;
     if (!opts_read(&ab_verdict_command, &o, &status)) return status;
     say_to_stderr(o.ask.common.json);
+    if (o.supersedes && !o.ledger) return say_failed(&(cadre_fail){CADRE_RANGE, "--supersedes needs --ledger"});
     if (ask_open(&o.ask, "ab verdict", &a, &why)) return say_failed(&why);
     cadre_err err = lab_verdict_new(a.samples, &a.question, &v, &why);
-    status = err ? say_failed(&why) : print(&o, v);
+    if (!err && o.ledger) err = keep(&o, &a, v, id, &why);
+    status = err ? say_failed(&why) : print(&o, v, *id ? id : NULL);
     lab_verdict_free(v);
     ask_close(&a);
     return status;

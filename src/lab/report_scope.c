@@ -223,13 +223,16 @@ static const struct {
     const char *label;
     const char *keys[6];
 } scopes[] = {
-    {"device", {"device", "device_name", "gpu", "cpu"}},
-    {"driver", {"driver", "driver_version"}},
+    {"device", {"device", "device_name", "gpu"}},
+    {"CPU", {"cpu"}},
+    {"driver", {"driver", "driver_version", "nvidia_driver"}},
     {"toolchain", {"toolchain", "compiler"}},
-    {"threads", {"threads"}},
+    {"threads", {"threads", "cpus_allowed"}},
     {"model", {"model"}},
     {"shape", {"shape"}},
     {"M", {"m", "batch", "M"}},
+    {"prompt length", {"prompt_len"}},
+    {"output length", {"gen_len", "output_len"}},
     {"dtype", {"dtype", "weights"}},
     {"routing", {"routing"}},
     {"numerics", {"numerics"}},

@@ -183,7 +183,7 @@ static void text_has_the_figures(void **state) {
         "Drift of OFF from its first to its last visit: +0.0527 % (0.7 sds of its noise); not taken out.",
         "env              BLOCK=1024  BLOCK=128",
         "This holds for: device GPU one; M 256.",
-        "Not told by the manifests: driver,",
+        "Not told by the manifests: CPU, driver,",
         "No transfer is claimed outside it.",
         "cadre ab report x.jsonl",
         NULL,
