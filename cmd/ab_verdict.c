@@ -60,8 +60,12 @@ static void say_verdict(const lab_verdict *v) {
 
 static cadre_err keep(const verdict_opts *o, const asked *a, const lab_verdict *v, char id[16], cadre_fail *why) {
     const lab_contrast *c = v->arm_count == 2 && v->outcome != LAB_REFUSED ? v->contrasts : NULL;
-    char text[600] = "";
-    if (v->arm_count > 1) lab_verdict_say(v, 0, text, sizeof text);
+    char text[4000] = "";
+    for (int i = 0; i + 1 < v->arm_count && strlen(text) + 700 < sizeof text; i++) {
+        size_t n = strlen(text);
+        if (n) text[n++] = ' ';
+        lab_verdict_say(v, i, text + n, 600);
+    }
     lab_entry e = {
         .name = a->experiment ? a->experiment->name : v->metric,
         .asks = a->experiment ? a->experiment->asks : NULL,

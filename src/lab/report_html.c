@@ -179,7 +179,7 @@ static void put_tiles(const rep_page *p, rep_text *out) {
     tile(out, rep_p(value, c->p), "p, exact permutation; its floor is %s", rep_p(a, c->p_floor));
     tile(out, rep_number(value, c->separation, rep_value_decimals(v)), "separation; %s",
          c->separation > 0 ? "every sample of one beats the other" : "samples overlap");
-    snprintf(value, sizeof value, "%d + %d", c->arm->visits, c->reference->visits);
+    snprintf(value, sizeof value, "%d + %d", c->reference->visits, c->arm->visits);
     if (c->visits_needed > 0)
         tile(out, value, "visits; %d per arm needed for %s %%", c->visits_needed,
              rep_number(a, v->question.effect * 100, rep_decimals(v->question.effect * 100) - 2));

@@ -207,12 +207,12 @@ bool rep_interval_known(const double interval[2]) {
     return isfinite(interval[0]) && isfinite(interval[1]) && interval[0] < interval[1];
 }
 
-/* One number for all contrasts, so that a column can be read down. */
+/* Two figures of the narrowest interval; one number for all contrasts, so that a column can be read down. */
 int rep_ratio_decimals(const lab_verdict *v) {
     int most = 4;
     for (int i = 0; i + 1 < v->arm_count; i++) {
         const double *interval = v->contrasts[i].interval;
-        int decimals = rep_interval_known(interval) ? rep_decimals(interval[1] - interval[0]) : 4;
+        int decimals = rep_interval_known(interval) ? rep_decimals(interval[1] - interval[0]) - 1 : 4;
         if (decimals > most) most = decimals;
     }
     return most > 6 ? 6 : most;

@@ -258,8 +258,8 @@ static void line_noise(rep_page *p, const lab_contrast *c) {
         rep_line(p,
                  "Noise between visits of %s and %s: %s %% (relative sd). A difference of %s %% is found with a power "
                  "of %s %% from %d visits per arm on; there are %d and %d.%s",
-                 c->arm->name, c->reference->name, share(noise, c->noise), effect_text(effect, p->verdict), power,
-                 c->visits_needed, c->arm->visits, c->reference->visits, floor);
+                 c->reference->name, c->arm->name, share(noise, c->noise), effect_text(effect, p->verdict), power,
+                 c->visits_needed, c->reference->visits, c->arm->visits, floor);
     else
         rep_line(p, "Noise between visits of %s and %s: %s %% (relative sd).%s", c->arm->name, c->reference->name,
                  share(noise, c->noise), floor);
@@ -276,7 +276,7 @@ static void table_noise(rep_page *p) {
         const lab_contrast *c = &v->contrasts[i];
         if (c->outcome == LAB_REFUSED || !isfinite(c->noise)) continue;
         rep_cell(p, "%s", c->arm->name);
-        rep_cell(p, "%d + %d", c->arm->visits, c->reference->visits);
+        rep_cell(p, "%d + %d", c->reference->visits, c->arm->visits);
         rep_cell(p, "%s", share(text, c->noise));
         rep_cell(p, "%s", share(text, c->noise_floor));
         if (c->visits_needed > 0)
@@ -329,6 +329,32 @@ static bool any_estimate(const lab_verdict *v) {
     return false;
 }
 
+/* What was written down before the run, beside what came. */
+static void add_predictions(rep_page *p) {
+    const lab_experiment *e = p->report->experiment;
+    const lab_verdict *v = p->verdict;
+    bool any = false;
+    for (int i = 0; e && i < e->arm_count; i++) any = any || e->arms[i].prediction || isfinite(e->arms[i].predicted);
+    if (!any) return;
+    rep_table(p, "llrrr", "Predictions, written before the run",
+              "arm|prediction|predicted|measured|measured / predicted");
+    for (int i = 0; i < e->arm_count; i++) {
+        const lab_arm *a = &e->arms[i];
+        char text[REP_NUMBER];
+        double change = NAN;
+        if (!a->prediction && !isfinite(a->predicted)) continue;
+        for (int j = 0; j + 1 < v->arm_count; j++) {
+            const lab_contrast *c = &v->contrasts[j];
+            if (c->outcome != LAB_REFUSED && !strcmp(c->arm->name, a->name)) change = c->ratio - 1;
+        }
+        rep_cell(p, "%s", a->name);
+        rep_cell(p, "%s", a->prediction ? a->prediction : "-");
+        rep_cell(p, "%s", rep_percent(text, a->predicted, 2));
+        rep_cell(p, "%s", rep_percent(text, change, rep_ratio_decimals(v) - 2));
+        rep_cell(p, "%s", rep_number(text, a->predicted != 0 ? change / a->predicted : NAN, 2));
+    }
+}
+
 void rep_add_result(rep_page *p) {
     const lab_verdict *v = p->verdict;
     if (v->arm_count < 2) return;
@@ -340,6 +366,9 @@ void rep_add_result(rep_page *p) {
     }
     if (v->question.per_token)
         rep_line(p, "Values are per token: the arms may have emitted different numbers of tokens.");
+    if (p->report->experiment && p->report->experiment->aa)
+        rep_line(p, "The arms are equal on purpose: what is seen between them is noise.");
+    add_predictions(p);
     if (!any_told(v)) return;
     rep_place(p, REP_INTERVALS);
     table_ratios(p);

@@ -169,12 +169,12 @@ static int count_of(const char *text, const char *part) {
 static void text_has_the_figures(void **state) {
     static const char *const all[] = {
         "Does ON change tokens_per_s by 1 % or more against OFF?",
-        "Win: tokens_per_s of ON is 2.290 % higher than that of OFF (95 % interval +1.950 % to +2.630 %)",
-        "\nhigher is better.", /* lines are broken at 100 characters */
-        "Welch t on logs of visit means, 2 + 2 visits  +2.290 %  1.02290  1.01950  1.02630",
+        "Win: tokens_per_s of ON is 2.29 % higher than that of OFF (95 % interval +1.95 % to +2.63 %)",
+        "higher\nis better.", /* lines are broken at 100 characters */
+        "Welch t on logs of visit means, 2 + 2 visits  +2.29 %  1.0229  1.0195  1.0263",
         "ON                +527.0       460.0  1.08e-05   1.08e-05          0.333      0.333              0.001",
-        "ON   1.02215 to 1.02366                  1.02204 to 1.02376",
-        "Pairs, ON against OFF: +2.300 %, +2.280 %.",
+        "ON   1.0221 to 1.0237                    1.0220 to 1.0238",
+        "Pairs, ON against OFF: +2.30 %, +2.28 %.",
         "power of 80 % from 3 visits per arm on; there are 2 and 2.",
         "OFF (reference)  10       2  23016.4  23016.0  18.0       17.9  22993.6  23050.6                   0",
         "ON               10       2  23543.5  23545.2  23.1       24.2  23510.6  23580.0                   1",
@@ -194,6 +194,27 @@ static void text_has_the_figures(void **state) {
     char *text = written(&m, LAB_TEXT);
     holds(text, all);
     assert_null(strstr(text, "seconds")); /* of a visit, no difference between arms */
+    mem_free(text);
+    unmake(&m);
+}
+
+static void refuse(made *m);
+
+static void predictions_stand_beside_what_came(void **state) {
+    static const lab_arm arms[] = {{.name = "OFF", .predicted = NAN},
+                                   {.name = "ON", .prediction = "7 of 8 pairs go away", .predicted = 0.026}};
+    static const lab_experiment e = {.name = "count", .asks = "Do small blocks help?", .arms = arms, .arm_count = 2};
+    made m;
+    (void)state;
+    make(&m, "OFF", "ON");
+    m.report.experiment = &e;
+    char *text = written(&m, LAB_TEXT);
+    holds(text, (const char *const[]){"count\n=====\nDo small blocks help?\n",
+                                      "ON   7 of 8 pairs go away    +2.60 %   +2.29 %                  0.88", NULL});
+    mem_free(text);
+    refuse(&m);
+    text = written(&m, LAB_TEXT);
+    holds(text, (const char *const[]){"ON   7 of 8 pairs go away    +2.60 %         -                     -", NULL});
     mem_free(text);
     unmake(&m);
 }
@@ -549,6 +570,7 @@ static void every_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_has_the_figures),
+        cmocka_unit_test(predictions_stand_beside_what_came),
         cmocka_unit_test(unknown_figures_are_dashes),
         cmocka_unit_test(refused_difference_is_not_told),
         cmocka_unit_test(json_is_whole),
