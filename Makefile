@@ -161,7 +161,7 @@ install: build
 	install -m644 docs/man/cadre.1 $(DESTDIR)$(PREFIX)/share/man/man1/cadre.1
 	install -m755 $(BUILD)/cadre $(DESTDIR)$(PREFIX)/bin/cadre
 	install -m644 $(BUILD)/libcadre.a $(DESTDIR)$(PREFIX)/lib/libcadre.a
-	install -m644 include/cadre.h $(DESTDIR)$(PREFIX)/include/cadre.h
+	install -m644 include/cadre.h include/cadre_lab.h $(DESTDIR)$(PREFIX)/include/
 	install -m644 models/demo/* $(DESTDIR)$(PREFIX)/share/cadre/demo/
 	install -d $(DESTDIR)$(PREFIX)/share/cadre/tables
 	install -m644 tables/* $(DESTDIR)$(PREFIX)/share/cadre/tables/

@@ -214,6 +214,14 @@ static cadre_err find_arms(lab_box *b, cadre_fail *why) {
     return CADRE_OK;
 }
 
+static cadre_err twice(const lab_box *b, const lab_pick *p, const lab_pick *q, cadre_fail *why) {
+    char lines[40] = "";
+    int one = lab_samples_line(b->v.samples, p->place), other = lab_samples_line(b->v.samples, q->place);
+    if (one) snprintf(lines, sizeof lines, " (lines %d, %d)", one, other);
+    return cadre_fail_set(why, CADRE_FORMAT, "%.60s of arm %.60s, visit %d, iteration %d is there twice%s", b->v.metric,
+                          p->s->arm, p->s->visit, p->s->iteration, lines);
+}
+
 /* Turns; and a line that is there twice is a fault of the file, which would count one measurement as two. */
 static cadre_err number_turns(lab_box *b, cadre_fail *why) {
     for (int i = 0; i < b->pick_count; i++) {
@@ -222,10 +230,7 @@ static cadre_err number_turns(lab_box *b, cadre_fail *why) {
         p->turn = p->s->iteration ? p->s->iteration : same ? q->turn + 1 : 1;
         if (same && p->s->iteration && p->s->iteration == q->s->iteration && p->s->value == q->s->value &&
             p->s->warmup == q->s->warmup)
-            return cadre_fail_set(why, CADRE_FORMAT,
-                                  "%.60s of arm %.60s, visit %d, iteration %d is there twice (lines %d, %d)",
-                                  b->v.metric, p->s->arm, p->s->visit, p->s->iteration,
-                                  lab_samples_line(b->v.samples, q->place), lab_samples_line(b->v.samples, p->place));
+            return twice(b, q, p, why);
     }
     return CADRE_OK;
 }
