@@ -245,6 +245,34 @@ static void equal_arms(void **state) {
     lab_experiment_free(e);
 }
 
+/* The experiments that the documentation shows, and those that come along, are such as can be read. */
+static void shown(void **state) {
+    (void)state;
+    char *all = NULL;
+    const char **names;
+    size_t len;
+    int n = 0, count;
+    assert_int_equal(file_read("docs/lab.md", 1 << 20, &all, &len, NULL), CADRE_OK);
+    for (char *p = all; (p = strstr(p, "```json\n{")); n++) {
+        char *end = strstr(p += 8, "\n```");
+        *end = 0;
+        lab_experiment_free(read_text(p));
+        p = end + 1;
+    }
+    assert_true(n >= 4);
+    mem_free(all);
+    must(file_list("examples/lab", ".json", &names, &count, fail_out));
+    assert_true(count > 0);
+    for (int i = 0; i < count; i++) {
+        char path[300];
+        lab_experiment *e;
+        snprintf(path, sizeof path, "examples/lab/%s", names[i]);
+        must(lab_experiment_read(path, &e, fail_out));
+        lab_experiment_free(e);
+    }
+    mem_free(names);
+}
+
 static void memory(void **state) {
     (void)state;
     put("exp.json", full);
@@ -266,7 +294,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything), cmocka_unit_test(programs),  cmocka_unit_test(refusals),
         cmocka_unit_test(orders),     cmocka_unit_test(manifests), cmocka_unit_test(equal_arms),
-        cmocka_unit_test(memory),
+        cmocka_unit_test(memory),     cmocka_unit_test(shown),
     };
     return cmocka_run_group_tests(tests, folder_setup, folder_teardown);
 }
