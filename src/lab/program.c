@@ -29,7 +29,7 @@ const lab_readers lab_programs[] = {
      .device = ".device",
      .numerics = ".numerics",
      .sampling = ".sampling",
-     .told = {{"prompt_tokens", ".requests[].prompt_tokens"}, {"weights", ".weights"}}},
+     .told = {{"prompt_tokens", ".requests[].prompt_tokens"}}},
     /* Medians over its passes under `summary`. */
     {.name = "cadre bench",
      .words = "cadre bench",
@@ -53,7 +53,8 @@ const lab_readers lab_programs[] = {
      .told = {{"prompt_tokens", ".requests[].prompt_tokens"},
               {"requests", ".summary.requests"},
               {"batch", ".summary.batch"},
-              {"weights", ".weights"}}},
+              {"gen_len", ".protocol.gen_len"},
+              {"ignore_eos", ".protocol.ignore_eos"}}},
     /* A row per number of tokens: "us@8" is that of m 8. */
     {.name = "cadre bench moe",
      .words = "cadre bench moe",

@@ -96,7 +96,7 @@ static void another_program(void **state) {
     command_free(&r);
 }
 
-/* Equal arms have nothing to be told apart by; only A/A may be equal. */
+/* B07. Equal arms have nothing to be told apart by; only A/A may be equal. */
 static void equal_arms(void **state) {
     (void)state;
     put("same.json",
