@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "doctor_cuda.h"
 #include "measure.h"
+#include "moe/bits.h"
 #include "op/kernel.h"
 #include "open.h"
 #include "plan/plan.h"
@@ -151,24 +152,56 @@ static cadre_err prove_kernel(doctor *d, const op_kernel *k, cadre_fail *why) {
     return err;
 }
 
-/* What keeps the proof from being run is told in its line, and ends nothing. */
+/* What keeps a proof from being run is told in its line, and ends nothing. */
+static void end_proof(doctor *d, proof *p, cadre_err err, bool ok, const cadre_fail *why) {
+    p->skipped = err == CADRE_UNSUPPORTED;
+    p->ok = !err && ok;
+    if (err) snprintf(p->text, sizeof p->text, "%.*s", (int)sizeof p->text - 1, why->text);
+    d->failed += !p->ok && !p->skipped;
+}
+
+/* One id spans decoding and prefill because these instructions agree. */
+static void prove_instructions(doctor *d, cadre_device *device) {
+    cadre_fail why = {0};
+    moe_bits b = {0};
+    proof *p = add_proof(d, "mma.sync and wgmma agree on gpu 0");
+    say_progress("proving %s", p->name);
+    cadre_err err = moe_bits_compare(device->gpu, 1, &b, &why);
+    int64_t bad = b.swapped + b.wgmma_8 + b.wgmma_32 + b.shared;
+    snprintf(p->text, sizeof p->text, "%lld of %lld outputs differ; steps backward %lld do", (long long)bad,
+             4 * (long long)b.outputs, (long long)b.backward);
+    end_proof(d, p, err, moe_bits_ok(&b), &why);
+}
+
+static void prove_layers(doctor *d, cadre_device *device) {
+    cadre_fail why = {0};
+    gpu_proofs g = {0};
+    proof *p = add_proof(d, "sm90-bf16-k16 on gpu 0");
+    say_progress("proving %s", p->name);
+    cadre_err err = verify_gpu(device, &g, &why);
+    snprintf(p->text, sizeof p->text, "%d of %d runs differ, over all configurations", g.runs_bad, g.runs);
+    end_proof(d, p, err, !g.runs_bad, &why);
+    if (err) return;
+    p = add_proof(d, "its rows alone, and in another order");
+    snprintf(p->text, sizeof p->text, "%d of %d rows differ", g.rows_bad, g.rows);
+    end_proof(d, p, err, !g.rows_bad, &why);
+    p = add_proof(d, "its experts against their meaning");
+    snprintf(p->text, sizeof p->text, "relative error %.1e, at most %.1e", g.error, g.most);
+    end_proof(d, p, err, g.error <= g.most, &why);
+}
+
 static void prove_gpu(doctor *d) {
     cadre_device *device = NULL;
     cadre_fail why = {0};
-    int runs = 0, bad = 0;
     if (!d->cuda.status.devices) return;
-    proof *p = add_proof(d, "sm90-bf16-k16 on gpu 0");
-    say_progress("proving %s", p->name);
     cadre_err err = cadre_device_open(&(cadre_device_options){.name = "cuda"}, &device, &why);
-    if (!err) err = verify_gpu(device, &runs, &bad, &why);
+    if (err) {
+        end_proof(d, add_proof(d, "sm90-bf16-k16 on gpu 0"), err, false, &why);
+        return;
+    }
+    prove_instructions(d, device);
+    prove_layers(d, device);
     cadre_device_close(device);
-    p->skipped = err == CADRE_UNSUPPORTED;
-    p->ok = !err && !bad;
-    if (err)
-        snprintf(p->text, sizeof p->text, "%.*s", (int)sizeof p->text - 1, why.text);
-    else
-        snprintf(p->text, sizeof p->text, "%d of %d runs differ, over all configurations", bad, runs);
-    d->failed += !p->ok && !p->skipped;
 }
 
 static cadre_err prove(doctor *d, cadre_fail *why) {

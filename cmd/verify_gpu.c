@@ -1,6 +1,7 @@
 /* verify_gpu.c: one layer made anew for each configuration; its outputs lie in poisoned memory before each run. */
 #include "verify_gpu.h"
 #include "dev/cuda.h"
+#include "op/check.h"
 #include "op/op.h"
 #include "plan/gpu.h"
 #include <math.h>
@@ -25,7 +26,7 @@ typedef struct rig {
     cadre_moe_workspace *space;
     float *x, *out, *want; /* host [MOST][d] */
     void *dx, *dout, *stream;
-    int runs, bad;
+    gpu_proofs *p;
     cadre_fail *why;
 } rig;
 
@@ -62,7 +63,7 @@ static cadre_err make_rows(rig *g) {
     g->x = mem_new_array(n, sizeof *g->x), g->out = mem_new_array(n, sizeof *g->out);
     g->want = mem_new_array(n, sizeof *g->want);
     if (!g->x || !g->out || !g->want) return no_memory(g);
-    for (size_t i = 0; i < n; i++) g->x[i] = rand_float(&r) * 2;
+    for (size_t i = 0; i < n; i++) g->x[i] = op_from_bf16(op_bf16(rand_float(&r) * 2)); /* as the layer rounds it */
     cadre_err err = dev_cuda_stream_new(g->gpu, &g->stream, g->why);
     if (!err) err = dev_cuda_alloc(g->gpu, n * sizeof *g->x, &g->dx, g->why);
     if (!err) err = dev_cuda_alloc(g->gpu, n * sizeof *g->out, &g->dout, g->why);
@@ -117,11 +118,14 @@ static cadre_err run(rig *g, int n, bool graph, float *out) {
 }
 
 /* What is still poison was left out. */
+static bool alike(const float *out, const float *want, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (isnan(out[i])) return false;
+    return !memcmp(out, want, n * sizeof *out);
+}
+
 static bool same(const rig *g, int n) {
-    size_t all = (size_t)n * (size_t)g->desc.d;
-    for (size_t i = 0; i < all; i++)
-        if (isnan(g->out[i])) return false;
-    return !memcmp(g->out, g->want, all * sizeof *g->out);
+    return alike(g->out, g->want, (size_t)n * (size_t)g->desc.d);
 }
 
 static cadre_err compare(rig *g) {
@@ -129,8 +133,120 @@ static cadre_err compare(rig *g) {
     for (size_t i = 0; i < 2 * sizeof counts / sizeof *counts && !err; i++) {
         int n = counts[i / 2];
         err = run(g, n, i % 2, g->out);
-        if (!err) g->runs++, g->bad += !same(g, n);
+        if (!err) g->p->runs++, g->p->runs_bad += !same(g, n);
     }
+    return err;
+}
+
+/* ---- rows: alone, and in another order ---- */
+
+static void keep_row(rig *g, const float *out, const float *want) {
+    g->p->rows++;
+    g->p->rows_bad += !alike(out, want, (size_t)g->desc.d);
+}
+
+static cadre_err rows_alone(rig *g) {
+    size_t d = (size_t)g->desc.d;
+    float *all = g->dx;
+    cadre_err err = CADRE_OK;
+    for (size_t row = 0; row < MOST && !err; row++) {
+        g->dx = all + row * d;
+        err = run(g, 1, false, g->out);
+        if (!err) keep_row(g, g->out, g->want + row * d);
+    }
+    g->dx = all;
+    return err;
+}
+
+/* 10 has no divisor in common with 33: every row moves but the first. */
+static int moved(int row) {
+    return row * 10 % MOST;
+}
+
+static cadre_err rows_moved(rig *g) {
+    size_t d = (size_t)g->desc.d, bytes = d * sizeof *g->x;
+    cadre_err err = CADRE_OK;
+    for (int row = 0; row < MOST && !err; row++)
+        err = dev_cuda_put(g->gpu, (float *)g->dx + (size_t)row * d, g->x + (size_t)moved(row) * d, bytes, g->why);
+    if (!err) err = run(g, MOST, false, g->out);
+    for (int row = 0; row < MOST && !err; row++)
+        keep_row(g, g->out + (size_t)row * d, g->want + (size_t)moved(row) * d);
+    return err ? err : dev_cuda_put(g->gpu, g->dx, g->x, MOST * bytes, g->why);
+}
+
+/* ---- the meaning ---- */
+
+/* The experts that the first n tokens chose, as fp32 and one after the other; ids are counted anew among them. */
+typedef struct chosen {
+    int n, count;
+    int32_t *ids;             /* [n * k] */
+    float *weights, *list[3]; /* [n * k]; gate, up, down [count][f * d] */
+    float *shared;            /* [shared_f][d], which is gate, up and down of the shared expert */
+    double *want, *more;      /* [n][d] */
+} chosen;
+
+static float *plain(const rig *g, cadre_tensor t, size_t n, float *to) {
+    (void)g;
+    for (size_t i = 0; i < n; i++) to[i] = op_load(t.dtype, t.data, i);
+    return to;
+}
+
+static cadre_err take_chosen(rig *g, chosen *c) {
+    size_t pairs = (size_t)c->n * (size_t)g->desc.k, size = (size_t)g->desc.f * (size_t)g->desc.d,
+           e = (size_t)g->desc.e;
+    size_t most_of = pairs < e ? pairs : e, shared = (size_t)g->desc.shared_f * (size_t)g->desc.d;
+    c->ids = mem_new_array(pairs, sizeof *c->ids), c->weights = mem_new_array(pairs, sizeof *c->weights);
+    c->list[0] = mem_new_array(3 * most_of * size + shared + 1, sizeof(float));
+    c->want = mem_new_array(2 * (size_t)c->n * (size_t)g->desc.d, sizeof *c->want);
+    if (!c->ids || !c->weights || !c->list[0] || !c->want) return no_memory(g);
+    c->list[1] = c->list[0] + most_of * size, c->list[2] = c->list[1] + most_of * size;
+    c->shared = plain(g, g->weights.router, shared, c->list[2] + most_of * size);
+    c->more = c->want + (size_t)c->n * (size_t)g->desc.d;
+    cadre_err err = cadre_moe_route(g->moe, g->space, c->n, g->x, c->ids, c->weights, g->why);
+    if (err) return err;
+    int32_t *of = mem_new_array(e, sizeof *of);
+    if (!of) return no_memory(g);
+    for (size_t i = 0; i < e; i++) of[i] = -1;
+    for (size_t p = 0; p < pairs; p++) {
+        size_t id = (size_t)c->ids[p] < e ? (size_t)c->ids[p] : 0; /* what is no id shows as an error */
+        if (of[id] < 0) {
+            for (size_t l = 0; l < 3; l++) plain(g, g->lists[l * e + id], size, c->list[l] + (size_t)c->count * size);
+            of[id] = c->count++;
+        }
+        c->ids[p] = of[id];
+    }
+    mem_free(of);
+    return CADRE_OK;
+}
+
+/* One expert that every token goes to, weighed by the sigmoid of its gate's row, which is the pool's start too. */
+static void add_shared(rig *g, chosen *c) {
+    const cadre_moe_desc *d = &g->desc;
+    size_t side = (size_t)d->d;
+    for (int t = 0; t < c->n; t++) {
+        double sum = 0;
+        for (size_t i = 0; i < side; i++) sum += (double)c->shared[i] * g->x[(size_t)t * side + i];
+        c->weights[t] = (float)(1 / (1 + m_exp(-sum)));
+        c->ids[t] = 0;
+    }
+    check_experts(c->n, d->d, d->shared_f, 1, d->act, d->limit, g->x, c->shared, c->shared, c->shared, c->ids,
+                  c->weights, c->more);
+    for (size_t i = 0; i < (size_t)c->n * side; i++) c->want[i] += c->more[i];
+}
+
+static cadre_err against_meaning(rig *g) {
+    const cadre_moe_desc *d = &g->desc;
+    chosen c = {.n = d->d * d->f > 100000 ? 1 : MOST};
+    cadre_err err = take_chosen(g, &c);
+    if (!err) {
+        check_experts(c.n, d->d, d->f, d->k, d->act, d->limit, g->x, c.list[0], c.list[1], c.list[2], c.ids, c.weights,
+                      c.want);
+        if (d->shared_f) add_shared(g, &c);
+        double error = check_relative(g->want, c.want, (size_t)c.n * (size_t)d->d);
+        if (!(error <= g->p->error)) g->p->error = error;
+        g->p->most = check_tolerance(OP_EXPERTS, CADRE_BF16, d->d);
+    }
+    mem_free(c.ids), mem_free(c.weights), mem_free(c.list[0]), mem_free(c.want);
     return err;
 }
 
@@ -178,6 +294,9 @@ static cadre_err every_row(rig *g) {
     cadre_err err = make_plan(g, &plan);
     if (!err) err = make_layer(g);
     if (!err) err = run(g, MOST, false, g->want);
+    if (!err) err = against_meaning(g);
+    if (!err) err = rows_alone(g);
+    if (!err) err = rows_moved(g);
     if (!err) err = compare(g);
     for (int i = 0; i < plan.count && !err; i++) {
         plan_gpu_knobs knobs = plan.rows[i].knobs;
@@ -196,19 +315,18 @@ static cadre_err prove(rig *g, const cadre_moe_desc *shape) {
     return err ? err : every_row(g);
 }
 
-cadre_err verify_gpu(cadre_device *device, int *runs, int *bad, cadre_fail *why) {
+cadre_err verify_gpu(cadre_device *device, gpu_proofs *out, cadre_fail *why) {
     int before[PLAN_GPU_KNOB_COUNT];
     switch_def def;
     long value;
     cadre_err err = CADRE_OK;
-    *runs = *bad = 0;
+    *out = (gpu_proofs){0};
     for (int i = 0; plan_gpu_switch(i, &def, &value); i++) before[i] = (int)value;
     set_knobs(NULL);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes && !err; i++) {
-        rig g = {.device = device, .gpu = device->gpu, .why = why};
+        rig g = {.device = device, .gpu = device->gpu, .p = out, .why = why};
         err = prove(&g, &shapes[i]);
         rig_done(&g);
-        *runs += g.runs, *bad += g.bad;
     }
     set_knobs(before);
     return err;

@@ -16,7 +16,7 @@ allowed() {
     esac
 }
 # Headers a neighbour may include.
-shown=" base/base.h op/op.h op/kernel.h op/align.h op/check.h op/count.h op/count_matrix.h op/cuda/text.h op/cuda/args.h dev/dev.h dev/cuda.h plan/plan.h plan/gemm.h plan/foreign.h plan/table.h plan/recipe.h plan/lint.h plan/answer.h plan/workspace.h plan/gpu.h plan/count.h moe/moe.h moe/count.h model/model.h lab/lab.h "
+shown=" base/base.h op/op.h op/kernel.h op/align.h op/check.h op/count.h op/count_matrix.h op/cuda/text.h op/cuda/args.h dev/dev.h dev/cuda.h plan/plan.h plan/gemm.h plan/foreign.h plan/table.h plan/recipe.h plan/lint.h plan/answer.h plan/workspace.h plan/gpu.h plan/count.h moe/moe.h moe/count.h moe/bits.h model/model.h lab/lab.h "
 for file in $(git ls-files 'src/*.c' 'src/*.h' 'cmd/*.c' 'cmd/*.h'); do
     case $file in
     cmd/*) room=cmd ;;

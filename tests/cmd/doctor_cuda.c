@@ -81,6 +81,13 @@ static void proof(void **state) {
     assert_int_equal(sscanf(strstr(line, "0: ") + 3, "%d of %d runs", &bad, &runs), 2);
     assert_int_equal(bad, runs);
     assert_in_range(runs, 50, 200);
+    line = strstr(r.out, "FAILED   its rows alone, and in another order: ");
+    if (!line || sscanf(line + 47, "%d of %d rows", &bad, &runs) != 2) fail_msg("%s", r.out);
+    assert_int_equal(bad, runs);
+    assert_int_equal(runs, 2 * 2 * 33);
+    assert_non_null(strstr(r.out, "FAILED   its experts against their meaning: relative error inf, at most 3.9e-03\n"));
+    assert_non_null(
+        strstr(r.out, "FAILED   mma.sync and wgmma agree on gpu 0: 0 of 491520 outputs differ; steps backward 0 do\n"));
     command_free(&r);
     r = command("doctor --quick --verify --set cuda=%s --set nvrtc=/no/nvrtc.so", fake);
     if (!strstr(r.out, "skipped  sm90-bf16-k16 on gpu 0: no NVRTC")) fail_msg("%s", r.out);

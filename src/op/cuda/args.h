@@ -2,6 +2,7 @@
  * include the same files. A neighbour's header. */
 #ifndef CADRE_OP_CUDA_ARGS_H
 #define CADRE_OP_CUDA_ARGS_H
+#include "op/cuda/bits.cuh"
 #include "op/cuda/count.cuh"
 #include "op/cuda/experts.cuh"
 #include "op/cuda/lists.cuh"

@@ -84,6 +84,7 @@ const op_cuda_corner op_cuda_corners[] = {
     {"router.cu", sm90, ODD " -DX_F32=0 -DTOKEN_TILES=8"},
     {"router.cu", sm90, SHAPE(7168, 2048, 256, 8) " -DX_F32=0 -DTOKEN_TILES=8"},
     {"router.cu", sm90, SHAPE(48, 40, 257, 32) " -DX_F32=1 -DTOKEN_TILES=4"},
+    {"bits.cu", sm90, ""},
     /* counting: the old block and the new one, ends of the knobs */
     {"count.cu", every, COUNT(128, 4, 1, 0)},
     {"count.cu", sm90, COUNT(1024, 4, 1, 0)},

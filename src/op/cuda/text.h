@@ -22,7 +22,9 @@
     X(op_cuda_lists_cu, "lists.cu")       \
     X(op_cuda_pack_cu, "pack.cu")         \
     X(op_cuda_count_cuh, "count.cuh")     \
-    X(op_cuda_count_cu, "count.cu")
+    X(op_cuda_count_cu, "count.cu")       \
+    X(op_cuda_bits_cuh, "bits.cuh")       \
+    X(op_cuda_bits_cu, "bits.cu")
 
 typedef struct op_cuda_text {
     const char *name, *text; /* text: terminated */

@@ -367,7 +367,7 @@ int fake_cuGraphDestroy(void *graph) {
 int fake_cuModuleLoadData(void **module, const void *image) {
     GO_INSIDE("cuModuleLoadData");
     if (!memcmp(image, "\177ELF", 4))
-        image = "experts( router( pack( lists( single( round_out( fill( read4( read8( nothing( count( empty(";
+        image = "experts( router( pack( lists( single( round_out( fill( read4( read8( nothing( count( empty( bits(";
     else if (memcmp(image, "FAKE", 4))
         return 200;
     *module = malloc(strlen(image) + 1);
