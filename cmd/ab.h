@@ -22,6 +22,16 @@ void ab_say_experiment(const lab_experiment *e);
 /* "temperature 0, seed 0", "not told" */
 void ab_sampling(const json *protocol, char text[100]);
 
+/* The outcome alone, and the ratio and its interval of the first contrast. */
+typedef struct ab_outcome {
+    lab_outcome outcome;
+    double ratio, interval[2];
+} ab_outcome;
+cadre_err ab_judge(const lab_experiment *e, const char *samples, ab_outcome *out, cadre_fail *why);
+/* The whole experiment `times` times, each in a folder of its own below setup->folder: how often does it come to which
+ * outcome? (ab_repeat.c) Returns an exit status. */
+int ab_repeat(const lab_experiment *e, const lab_run_setup *setup, int times, bool as_json);
+
 /* What a run says of itself once it is whole (ab_conclude.c): the outcome of each contrast in one line, and an entry in
  * the ledger. ledger NULL: none is kept. */
 typedef struct ab_conclusion {

@@ -42,7 +42,7 @@ void ab_say_experiment(const lab_experiment *e) {
                                                : ", higher is better");
     say_pair("read as", "%s%s%s", e->program ? e->program : "the experiment says", e->output ? ", from " : "",
              e->output ? e->output : "");
-    if (e->protocol || !e->program || strncmp(e->program, "cadre", 5)) say_pair("sampling", "%s", sampling);
+    say_pair("sampling", "%s%s", sampling, e->protocol ? "" : "; the outcome tells it if the program does");
 }
 
 static cadre_err keep(const lab_experiment *e, const lab_verdict *v, const char *samples, const char *ledger,
@@ -67,6 +67,15 @@ static cadre_err keep(const lab_experiment *e, const lab_verdict *v, const char 
     return lab_ledger_add(ledger, &entry, out->id, why);
 }
 
+/* As it ran, whatever the experiment says: what the first sample's program told, or its protocol. */
+static void say_sampling(const lab_samples *s) {
+    char text[100];
+    const lab_sample *first = lab_samples_count(s) ? lab_samples_at(s, 0) : NULL;
+    if (!first) return;
+    ab_sampling(json_get(first->manifest, "protocol"), text);
+    say_pair("sampling", "%s", text);
+}
+
 cadre_err ab_conclude(const lab_experiment *e, const char *samples, const char *ledger, const char *supersedes,
                       ab_conclusion *out, cadre_fail *why) {
     lab_samples *s = NULL;
@@ -74,6 +83,7 @@ cadre_err ab_conclude(const lab_experiment *e, const char *samples, const char *
     char text[600];
     *out = (ab_conclusion){0};
     cadre_err err = lab_samples_read(samples, &s, why);
+    if (!err) say_sampling(s);
     if (!err) err = lab_verdict_new(s, &e->question, &v, why);
     for (int i = 0; !err && i < v->arm_count - 1; i++) {
         lab_verdict_say(v, i, text, sizeof text);
@@ -82,6 +92,19 @@ cadre_err ab_conclude(const lab_experiment *e, const char *samples, const char *
     }
     if (!err) out->outcome = v->outcome;
     if (!err && ledger) err = keep(e, v, samples, ledger, supersedes, out, why);
+    lab_verdict_free(v);
+    lab_samples_free(s);
+    return err;
+}
+
+cadre_err ab_judge(const lab_experiment *e, const char *samples, ab_outcome *out, cadre_fail *why) {
+    lab_samples *s = NULL;
+    lab_verdict *v = NULL;
+    cadre_err err = lab_samples_read(samples, &s, why);
+    if (!err) err = lab_verdict_new(s, &e->question, &v, why);
+    if (!err)
+        *out =
+            (ab_outcome){v->outcome, v->contrasts[0].ratio, {v->contrasts[0].interval[0], v->contrasts[0].interval[1]}};
     lab_verdict_free(v);
     lab_samples_free(s);
     return err;

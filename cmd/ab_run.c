@@ -10,6 +10,7 @@ typedef struct run_opts {
     opts_rest files;
     const char *out, *ledger, *supersedes, *lock;
     bool resume, wait, no_ledger;
+    int repeat;
 } run_opts;
 
 #define O(letter, name, kind, arg, member, low, high, what) \
@@ -24,6 +25,8 @@ static const opts_def defs[] = {
       "keep the outcome here (default: cadre/ledger.jsonl of your state)"),
     O(0, "--no-ledger", OPTS_FLAG, NULL, no_ledger, 0, 0, "keep no outcome"),
     O(0, "--supersedes", OPTS_TEXT, "ID", supersedes, 0, 0, "the entry of the ledger that this run replaces"),
+    O(0, "--repeat", OPTS_INT, "N", repeat, 1, 10000,
+      "the whole experiment N times: how often does it come to which outcome? (no ledger)"),
     O(0, "--lock", OPTS_TEXT, "FILE", lock, 0, 0, "the machine's lock (default /tmp/cadre-lab.lock)"),
     AB_EVERYWHERE(run_opts),
 };
@@ -36,6 +39,8 @@ static const char *const examples[] = {
     "go on after Ctrl-C, a crash or a power cut",
     "cadre ab run isa.json --wait --supersedes 3f2a9c01",
     "when the machine is free; the outcome replaces an earlier one",
+    "cadre ab run noise.json --repeat 100",
+    "of an A/A: how often would this experiment tell a win that is none?",
     NULL,
 };
 
@@ -167,10 +172,13 @@ static int run(void) {
                                .resume = o.resume,
                                .stop = &stopped,
                                .watch = {on_visit, &begun}};
-        err = lab_run(e, &setup, &r, &why);
+        if (!o.repeat) err = lab_run(e, &setup, &r, &why);
         say_progress_end();
+        status = err        ? EXIT_COULD_NOT
+                 : o.repeat ? ab_repeat(e, &setup, o.repeat, o.common.json)
+                            : finish(&o, e, file, dir, &r);
     }
-    status = err ? say_failed(&why) : finish(&o, e, file, dir, &r);
+    if (err) status = say_failed(&why);
     lab_experiment_free(e);
     return status;
 }

@@ -149,6 +149,25 @@ static void demo(void **state) {
     command_refused(r, "holds samples already; --resume goes on with them");
 }
 
+/* The same again and again: how often which outcome. What is there already is not measured again. */
+static void repeated(void **state) {
+    (void)state;
+    for (int times = 2; times <= 3; times++) {
+        ran r = command("ab run '%s' --repeat %d%s -o '%s' --lock '%s' --json", in("other.json"), times,
+                        times > 2 ? " --resume" : "", in("rep"), in("lock"));
+        assert_int_equal(r.status, 0);
+        json_doc *doc = command_json(&r);
+        const json *all = json_get(json_root(doc), "repeats"), *of = json_get(json_root(doc), "outcomes");
+        assert_int_equal(all->count, times);
+        command_has(of, "win loss within_noise underpowered refused");
+        assert_int_equal(json_get(of, "underpowered")->integer, 0);
+        assert_true(fabs(json_get(all->child, "ratio")->number - 0.5) < 1e-9);
+        assert_true(json_is(json_get(all->child, "outcome"), "win"));
+        json_free(doc);
+        command_free(&r);
+    }
+}
+
 static bool has_samples(const started *s, const char *text) {
     (void)s;
     return file_exists(text);
@@ -197,7 +216,7 @@ static void searching(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_program), cmocka_unit_test(equal_arms), cmocka_unit_test(demo),
-        cmocka_unit_test(interrupted),     cmocka_unit_test(searching),
+        cmocka_unit_test(interrupted),     cmocka_unit_test(searching),  cmocka_unit_test(repeated),
     };
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
 }
