@@ -17,10 +17,10 @@ void rep_scale_add(rep_scale *s, double v) {
 static double round_step(double v, int *decimals) {
     static const double steps[] = {1, 2, 5};
     double power = 1;
-    for (; power > v && power > 1e-12; power /= 10) continue;
-    for (; power * 10 <= v && power < 1e15; power *= 10) continue;
+    for (; power > v && power > 1e-300; power /= 10) continue;
+    for (; power * 10 <= v; power *= 10) continue;
     *decimals = 0;
-    for (double p = power; p < 0.99; p *= 10) ++*decimals;
+    for (double p = power; p < 0.99 && *decimals < 9; p *= 10) ++*decimals;
     for (int i = 0; i < 3; i++)
         if (steps[i] * power >= v * (1 - 1e-9)) return steps[i] * power;
     if (*decimals) --*decimals;
@@ -50,8 +50,10 @@ double rep_place_of(const rep_scale *s, double v) {
     return !(at > 0) ? 0 : at > 100 ? 100 : at;
 }
 
-double rep_first_tick(const rep_scale *s) {
-    return ceil(s->low / s->step - 1e-9) * s->step;
+bool rep_tick_at(const rep_scale *s, int i, double *v) {
+    enum { MOST = 24 }; /* more than any scale has; of a step that no longer changes the value, an end */
+    *v = (ceil(s->low / s->step - 1e-9) + i) * s->step;
+    return i < MOST && *v <= s->high;
 }
 
 const char *rep_tick(char text[REP_NUMBER], const rep_scale *s, double v) {
@@ -98,8 +100,8 @@ void rep_rows_axis(rep_text *out, const rep_scale *s, const char *title) {
     rep_put(out, "<div class=\"row axis\"><div class=\"label\"></div><div class=\"value\"></div>"
                  "<div class=\"bar\"><svg width=\"100%\" height=\"40\" aria-hidden=\"true\" focusable=\"false\">");
     rep_put(out, "<line class=\"edge\" x1=\"0\" x2=\"100%\" y1=\"0.5\" y2=\"0.5\"/>");
-    int n = 0;
-    for (double v = rep_first_tick(s); v <= s->high; v += s->step, n++) {
+    double v;
+    for (int n = 0; rep_tick_at(s, n, &v); n++) {
         double x = rep_place_of(s, v);
         rep_putf(out, "<line class=\"edge\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"5\"/>", x, x);
         rep_putf(out, "<text%s x=\"%.2f%%\" y=\"17\" text-anchor=\"%s\">%s</text>", n % 2 ? " class=\"odd\"" : "", x,

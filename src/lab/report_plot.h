@@ -21,7 +21,7 @@ void rep_scale_add(rep_scale *s, double v); /* NaN is passed over */
 bool rep_scale_end(rep_scale *s, bool zero, int ticks);
 double rep_place_of(const rep_scale *s, double v); /* 0..100, cut there */
 const char *rep_tick(char text[REP_NUMBER], const rep_scale *s, double v);
-double rep_first_tick(const rep_scale *s);
+bool rep_tick_at(const rep_scale *s, int i, double *v); /* the i-th, from 0; false: there are no more */
 
 enum { REP_COLOURS = 8 }; /* classes c0..c7 and marks m0..m7 */
 

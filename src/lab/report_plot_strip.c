@@ -36,20 +36,21 @@ static int by_order(const void *a, const void *b) {
 
 static void axis(rep_text *out, const rep_scale *s, const char *unit) {
     char text[REP_NUMBER];
+    double v;
     rep_putf(out, "<svg class=\"ticks\" width=\"76\" height=\"%d\" aria-hidden=\"true\" focusable=\"false\">", HEIGHT);
-    for (double v = rep_first_tick(s); v <= s->high; v += s->step)
+    for (int i = 0; rep_tick_at(s, i, &v); i++)
         rep_putf(out, "<text x=\"70\" y=\"%.1f\" text-anchor=\"end\">%s</text>", y_of(s, v) + 4, rep_tick(text, s, v));
     rep_put(out, "<text class=\"unit\" x=\"70\" y=\"276\" text-anchor=\"end\">visit</text></svg>");
     (void)unit;
 }
 
 static void grid(rep_text *out, const rep_scale *s, int visits) {
-    double width = 100.0 / visits;
+    double width = 100.0 / visits, v;
     int every = visits <= 16 ? 1 : (visits + 15) / 16;
     for (int i = 0; i < visits; i += 2)
         rep_putf(out, "<rect class=\"lane\" x=\"%.2f%%\" width=\"%.2f%%\" y=\"0\" height=\"%d\"/>", i * width, width,
                  BOTTOM);
-    for (double v = rep_first_tick(s); v <= s->high; v += s->step)
+    for (int i = 0; rep_tick_at(s, i, &v); i++)
         rep_putf(out, "<line class=\"grid\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/>", y_of(s, v), y_of(s, v));
     rep_putf(out, "<line class=\"edge\" x1=\"0\" x2=\"100%%\" y1=\"%d\" y2=\"%d\"/>", BOTTOM, BOTTOM);
     for (int i = 0; i < visits; i += every)
