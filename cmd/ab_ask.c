@@ -24,20 +24,20 @@ static void told(const ask_opts *o, lab_question *q) {
     q->per_token = q->per_token || o->per_token;
 }
 
-/* A run's folder holds its samples and its own copy of the experiment. */
+/* A run's folder holds its samples and its own copy of the experiment; the folder may be named, or its samples. */
 static cadre_err find(const ask_opts *o, asked *a, cadre_fail *why) {
-    const char *told = o->samples.items[0];
-    char copy[sizeof a->path];
-    if (!file_is_dir(told)) {
-        if ((size_t)snprintf(a->path, sizeof a->path, "%s", told) >= sizeof a->path)
-            return cadre_fail_set(why, CADRE_IO, "%.200s...: path too long", told);
-        return o->experiment ? lab_experiment_read(o->experiment, &a->experiment, why) : CADRE_OK;
-    }
-    if (!file_join(a->path, sizeof a->path, told, "samples.jsonl") ||
-        !file_join(copy, sizeof copy, told, "experiment.json"))
+    const char *told = o->samples.items[0], *slash = strrchr(told, '/');
+    char folder[sizeof a->path], copy[sizeof a->path];
+    bool is_folder = file_is_dir(told), is_samples = !strcmp(slash ? slash + 1 : told, "samples.jsonl");
+    int n = is_folder ? snprintf(folder, sizeof folder, "%s", told)
+                      : snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - told) : 1, slash ? told : ".");
+    if (n < 0 || n >= (int)sizeof folder || !file_join(copy, sizeof copy, *folder ? folder : "/", "experiment.json") ||
+        (is_folder ? !file_join(a->path, sizeof a->path, told, "samples.jsonl")
+                   : snprintf(a->path, sizeof a->path, "%s", told) >= (int)sizeof a->path))
         return cadre_fail_set(why, CADRE_IO, "%.200s...: path too long", told);
     if (o->experiment) return lab_experiment_read(o->experiment, &a->experiment, why);
-    return file_exists(copy) ? lab_experiment_read(copy, &a->experiment, why) : CADRE_OK;
+    bool there = (is_folder || is_samples) && file_exists(copy);
+    return there ? lab_experiment_read(copy, &a->experiment, why) : CADRE_OK;
 }
 
 cadre_err ask_open(const ask_opts *o, const char *command, asked *out, cadre_fail *why) {

@@ -80,6 +80,14 @@ static void another_program(void **state) {
     assert_non_null(strstr(r.out, "next           cadre ab verdict "));
     assert_non_null(strstr(r.out, "latency of quick is 50"));
     command_free(&r);
+    for (int i = 0; i < 2; i++) { /* by its folder or by its samples: the question is the experiment's */
+        r = command("ab verdict '%s' --json", in(i ? "o1" : "o1/samples.jsonl"));
+        doc = command_json(&r);
+        assert_true(json_is(json_get(json_root(doc), "metric"), "latency"));
+        assert_true(json_is(json_get(json_root(doc), "verdict"), "win"));
+        json_free(doc);
+        command_free(&r);
+    }
     doc = lines_of(in("o1/samples.jsonl"), 3);
     root = json_root(doc);
     assert_true(json_is(json_get(root, "arm"), "quick") && json_get(root, "value")->number == 100);
