@@ -41,6 +41,13 @@ static const double *level_values(const lab_box *b, const lab_arm_figures *a, do
     return out;
 }
 
+/* Fewer where there are so many samples that they would take a second: their percentiles are the steadier. */
+static int resamples(const lab_question *q, int n) {
+    enum { DRAWS_MOST = 100000000, LEAST = 1000 };
+    int most = DRAWS_MOST / n < LEAST ? LEAST : DRAWS_MOST / n;
+    return q->resamples < most ? q->resamples : most;
+}
+
 static void over_samples(lab_box *b, lab_contrast *c) {
     const lab_arm_figures *a = c->arm, *r = c->reference;
     const lab_question *q = &b->v.question;
@@ -55,7 +62,7 @@ static void over_samples(lab_box *b, lab_contrast *c) {
         c->p_visits_floor = lab_permutation_floor(r->visits, a->visits);
     }
     lab_log_ratio_in(x, r->n, y, a->n, q->level, room, c->log_ratio);
-    lab_bootstrap_in(x, r->n, y, a->n, q->level, q->resamples, q->seed, room, c->bootstrap);
+    lab_bootstrap_in(x, r->n, y, a->n, q->level, resamples(q, r->n + a->n + 1), q->seed, room, c->bootstrap);
 }
 
 static double order_mean(const lab_arm_figures *a) {

@@ -67,8 +67,8 @@ double lab_sd(const double *v, int n); /* n - 1 below; NaN under two */
 /* Root of the mean of the groups' variances, weighted by their degrees of freedom. */
 double lab_pooled_sd(const double *const *groups, const int *counts, int groups_count);
 /* Exact two-sided permutation p of the difference of means, all relabellings counted. Above LAB_EXACT_MOST relabellings
- * Monte Carlo, seeded: 100000 of them with the counted +1 rule, or fewer: as many as it takes to meet 400 that are as
- * extreme, and p is 400 / drawn. */
+ * Monte Carlo, seeded: 100000 of them (2000 and more for over 2000 values) with the counted +1 rule, or as many as it
+ * takes to meet 400 that are as extreme, and p is 400 / drawn. */
 enum { LAB_EXACT_MOST = 2000000 };
 double lab_permutation_p(const double *a, int na, const double *b, int nb, uint64_t seed, bool *exact);
 /* The smallest p that na against nb can give: 2 / choose(na + nb, na), at most 1. */
@@ -107,7 +107,7 @@ typedef struct lab_question {
     bool blocks_allowed;     /* arms that were not interleaved are refused unless this */
     bool unproven_allowed;   /* arms that declare nothing about being active pass; one refuted never does */
     bool per_token;          /* token counts may differ: values are per token by their meaning; labelled */
-    int resamples;           /* 10000 */
+    int resamples;           /* 10000; fewer are drawn where samples are over 5000; 0: no bootstrap */
     uint64_t seed;
 } lab_question;
 lab_question lab_question_default(void);

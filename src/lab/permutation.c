@@ -7,7 +7,7 @@
 #include "stat.h"
 #include <math.h>
 
-enum { DRAWS_MOST = 100000, HITS_ENOUGH = 400 };
+enum { DRAWS_MOST = 100000, DRAWS_LEAST = 2000, VALUES_MOST = 200000000, HITS_ENOUGH = 400 };
 
 static double choose(int n, int k) {
     double c = 1;
@@ -57,12 +57,13 @@ static double random_sum(double *v, int n, int k, lab_draws *draws) {
  */
 static double monte_carlo(double *v, int n, int k, double limit, uint64_t seed) {
     lab_draws d = {.key = seed};
-    int hits = 0;
-    for (int drawn = 1; drawn <= DRAWS_MOST; drawn++) {
+    int hits = 0, most = VALUES_MOST / k; /* about a second */
+    most = most > DRAWS_MOST ? DRAWS_MOST : most < DRAWS_LEAST ? DRAWS_LEAST : most;
+    for (int drawn = 1; drawn <= most; drawn++) {
         hits += fabs(random_sum(v, n, k, &d)) >= limit;
         if (hits == HITS_ENOUGH) return (double)hits / drawn;
     }
-    return (hits + 1.0) / (DRAWS_MOST + 1.0);
+    return (hits + 1.0) / (most + 1.0);
 }
 
 double lab_permutation_in(const double *a, int na, const double *b, int nb, uint64_t seed, bool *exact, double *room) {
