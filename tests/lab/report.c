@@ -364,15 +364,10 @@ static void balanced(const char *html) {
 
 static void hostile_names_stay_text(void **state) {
     static const char *const names[] = {
-        "<script>alert(1)</script>",
-        "\"><img src=x onerror=alert(1)>",
-        "a|b`c`*d*_e_[f](g)",
-        "\x1b[31mred\x07\n\r\tx",
-        "bad \xff utf-8 \xc3",
-        "\xe2\x80\xae"
-        "desrever",
-        "&lt;b&gt;</title>",
-        "",
+        "<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>",
+        "a|b`c`*d*_e_[f](g)",        "\x1b[31mred\x07\n\r\tx",
+        "bad \xff utf-8 \xc3",       "\342\200\256desrever",
+        "&lt;b&gt;</title>",         "",
         "x' onmouseover='alert(1)",
     };
     (void)state;
@@ -397,7 +392,7 @@ static void hostile_names_stay_text(void **state) {
         for (const char *const *p = (const char *const[]){html, text, md, NULL}; *p; p++) {
             assert_true(utf8_valid(*p, strlen(*p)));
             assert_null(strpbrk(*p, "\x1b\x07\r\t"));
-            assert_null(strstr(*p, "\xe2\x80\xae"));
+            assert_null(strstr(*p, "\342\200\256"));
         }
         mem_free(html);
         mem_free(text);
