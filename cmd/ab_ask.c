@@ -17,6 +17,7 @@ static void told(const ask_opts *o, lab_question *q) {
     if (!isnan(o->level)) q->level = o->level;
     if (!isnan(o->power)) q->power = o->power;
     if (!isnan(o->acceptance)) q->acceptance_bound = o->acceptance;
+    if (o->untouched) q->untouched = o->untouched;
     if (o->resamples) q->resamples = o->resamples;
     if (o->seed != UINT64_MAX) q->seed = o->seed;
     q->blocks_allowed = q->blocks_allowed || o->blocks;

@@ -8,7 +8,7 @@
 typedef struct ask_opts {
     opts_common common;
     opts_rest samples;
-    const char *experiment, *run, *metric, *better, *reference;
+    const char *experiment, *run, *metric, *better, *reference, *untouched;
     double effect, noise_floor, level, power, acceptance; /* NaN: not told */
     bool blocks, unproven, per_token;
     int resamples;
@@ -40,6 +40,8 @@ typedef struct ask_opts {
         ASK_ROW(T, 0, "--power", OPTS_REAL, "P", power, 0.5, 0.9999, "of the visits needed (default 0.8)"),         \
         ASK_ROW(T, 0, "--acceptance", OPTS_REAL, "D", acceptance, 0, 100,                                           \
                 "acceptance lengths that differ by no more are equal (default 0.05)"),                              \
+        ASK_ROW(T, 0, "--untouched", OPTS_TEXT, "NAMES", untouched, 0, 0,                                           \
+                "metrics that the change must leave alone, \"ttft_ms,load_ms\"; an arm that moves one is refused"), \
         ASK_ROW(T, 0, "--blocks", OPTS_FLAG, NULL, blocks, 0, 0, "compare arms that were not interleaved"),         \
         ASK_ROW(T, 0, "--unproven", OPTS_FLAG, NULL, unproven, 0, 0,                                                \
                 "compare arms that never declared what shows them at work"),                                        \

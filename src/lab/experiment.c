@@ -289,6 +289,7 @@ static cadre_err question(experiment *e, const json *root) {
     if (!err) err = json_real(d, root, "power", q->power, 0.01, 0.9999, &q->power, e->why);
     if (!err) err = json_real(d, root, "acceptance_bound", q->acceptance_bound, 0, 100, &q->acceptance_bound, e->why);
     if (!err) err = json_real(d, root, "noise_floor", q->noise_floor, 0, 10, &q->noise_floor, e->why);
+    if (!err) err = json_text(d, root, "untouched", NULL, &q->untouched, e->why);
     if (!err) err = json_flag(d, root, "per_token", false, &q->per_token, e->why);
     if (!err) err = json_flag(d, root, "unproven_allowed", e->shown.aa, &q->unproven_allowed, e->why);
     q->better_told = side >= 0;
@@ -335,7 +336,7 @@ static cadre_err reference(experiment *e, const json *root) {
 
 static const char top[] =
     "name asks metric better effect level power reference acceptance_bound per_token "
-    "unproven_allowed noise_floor order visits warmup iterations skip timeout_s pause_s exclusive protocol "
+    "unproven_allowed noise_floor untouched order visits warmup iterations skip timeout_s pause_s exclusive protocol "
     "program output outputs reads metrics command env arms factors aa";
 
 static cadre_err names(experiment *e, const json *root) {

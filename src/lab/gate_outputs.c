@@ -217,7 +217,7 @@ static void gate_acceptance(lab_box *b) {
 
 /* ---- metrics that are this one in other words ---- */
 
-static int by_measurement(const void *a, const void *b) {
+int lab_by_measurement(const void *a, const void *b) {
     const lab_pick *x = a, *y = b;
     int c = strcmp(x->s->arm, y->s->arm);
     if (c) return c;
@@ -230,8 +230,7 @@ static bool same_run(const char *run, const lab_sample *s) {
     return run == s->run || (run && s->run && !strcmp(run, s->run));
 }
 
-/* Samples of the run with this metric, by what was measured. */
-static int measurements(const lab_box *b, const char *metric, lab_pick *out) {
+int lab_measurements(const lab_box *b, const char *metric, lab_pick *out) {
     int n = 0, all = lab_samples_count(b->v.samples);
     for (int i = 0; i < all; i++) {
         const lab_sample *s = lab_samples_at(b->v.samples, i);
@@ -239,7 +238,7 @@ static int measurements(const lab_box *b, const char *metric, lab_pick *out) {
         if ((b->v.run || b->v.runs == 1) && !same_run(b->v.run, s)) continue;
         out[n++] = (lab_pick){.s = s, .place = i};
     }
-    qsort(out, (size_t)n, sizeof *out, by_measurement);
+    qsort(out, (size_t)n, sizeof *out, lab_by_measurement);
     return n;
 }
 
@@ -259,7 +258,7 @@ static double relative(const range *r) {
 static char tied(const lab_pick *p, const lab_pick *q, int n, double *constant) {
     range own = {INFINITY, -INFINITY}, product = own, quotient = own;
     for (int i = 0; i < n; i++) {
-        if (by_measurement(&(lab_pick){.s = p[i].s}, &(lab_pick){.s = q[i].s})) return 0;
+        if (lab_by_measurement(&(lab_pick){.s = p[i].s}, &(lab_pick){.s = q[i].s})) return 0;
         widen(&own, p[i].s->value);
         widen(&product, p[i].s->value * q[i].s->value);
         widen(&quotient, q[i].s->value / p[i].s->value);
@@ -290,10 +289,10 @@ static cadre_err gate_derived(lab_box *b, cadre_fail *why) {
     if (!others) return CADRE_OK;
     lab_pick *own = lab_hold(b, (size_t)all, sizeof *own), *other = lab_hold(b, (size_t)all, sizeof *other);
     if (!own || !other) return lab_no_memory(why);
-    int n = measurements(b, b->v.metric, own);
+    int n = lab_measurements(b, b->v.metric, own);
     for (int i = 0; i < others && n > 3; i++) {
         double constant;
-        if (measurements(b, names[i], other) != n) continue;
+        if (lab_measurements(b, names[i], other) != n) continue;
         char how = tied(own, other, n, &constant);
         if (!how) continue;
         lab_gate_add(b, "derived", true, 0,
@@ -311,5 +310,6 @@ cadre_err lab_gates_outputs(lab_box *b, cadre_fail *why) {
     gate_family(b, p, n);
     gate_tokens(b, p, n);
     gate_acceptance(b);
-    return gate_derived(b, why);
+    cadre_err err = gate_derived(b, why);
+    return err ? err : lab_gate_untouched(b, why);
 }

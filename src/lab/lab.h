@@ -104,10 +104,12 @@ typedef struct lab_question {
     double noise_floor;  /* relative, of a run of equal arms (A/A) before: a smaller difference never wins; 0: none */
     double level, power; /* 0.05, 0.8 */
     double acceptance_bound; /* largest difference of acceptance length that counts as equal: 0.05 */
-    bool blocks_allowed;     /* arms that were not interleaved are refused unless this */
-    bool unproven_allowed;   /* arms that declare nothing about being active pass; one refuted never does */
-    bool per_token;          /* token counts may differ: values are per token by their meaning; labelled */
-    int resamples;           /* 10000; fewer are drawn where samples are over 5000; 0: no bootstrap */
+    const char *untouched; /* metrics that the change must leave alone, "ttft_ms,load_ms"; NULL: none. An arm that moves
+                              one, by `effect` and beyond its noise, is no clean isolation: refused */
+    bool blocks_allowed;   /* arms that were not interleaved are refused unless this */
+    bool unproven_allowed; /* arms that declare nothing about being active pass; one refuted never does */
+    bool per_token;        /* token counts may differ: values are per token by their meaning; labelled */
+    int resamples;         /* 10000; fewer are drawn where samples are over 5000; 0: no bootstrap */
     uint64_t seed;
 } lab_question;
 lab_question lab_question_default(void);
@@ -134,8 +136,8 @@ typedef struct lab_arm_figures {
 enum { LAB_GATES_MOST = 16, LAB_ARMS_MOST = 64 };
 typedef struct lab_gate {
     const char *name; /* "family", "tokens", "acceptance", "activation", "protocol", "interleaved", "drift", "failed",
-                         "exclusive", "sampling"; and "derived", which is always ok: other metrics that are this one in
-                         other words, so that they are no further evidence */
+                         "exclusive", "sampling", "untouched"; and "derived", which is always ok: other metrics that are
+                         this one in other words, so that they are no further evidence */
     bool ok;          /* false: no difference is told of the arms below */
     bool told;        /* the samples speak of it */
     uint64_t arms;    /* bit i: arms[i] fails it; bit 0 (the reference) refuses every contrast */

@@ -124,6 +124,7 @@ static void put_question(json_out *o, const lab_question *q) {
     json_put_real(o, "acceptance_bound", q->acceptance_bound);
     json_put_bool(o, "blocks_allowed", q->blocks_allowed);
     json_put_bool(o, "unproven_allowed", q->unproven_allowed);
+    json_put_text(o, "untouched", q->untouched);
     json_put_bool(o, "per_token", q->per_token);
     json_put_int(o, "resamples", q->resamples);
     json_put_int(o, "seed", (int64_t)q->seed);

@@ -3,7 +3,7 @@
  *   verdict.c  choose run, metric, arms; keep samples in order of time
  *   figures.c  figures of each arm and visit
  *   drift.c    the straight line over the order of visits
- *   gate.c, gate_outputs.c    may differences be told at all?
+ *   gate.c, gate_outputs.c, gate_untouched.c    may differences be told at all?
  *   contrast.c one arm against the reference; the outcome */
 #ifndef CADRE_LAB_VERDICT_H
 #define CADRE_LAB_VERDICT_H
@@ -38,11 +38,16 @@ cadre_err lab_no_memory(cadre_fail *why);
 cadre_err lab_figures(lab_box *b, cadre_fail *why);
 /* Fills drift*, takes the line out of the logs where it is needed and may be, adds the gate. */
 void lab_drift(lab_box *b, bool interleaved);
-/* All gates; those about outputs; one more. The text of `format` becomes its why. */
+/* All gates; those about outputs; about other metrics; one more. The text of `format` becomes its why. */
 cadre_err lab_gates(lab_box *b, cadre_fail *why);
 cadre_err lab_gates_outputs(lab_box *b, cadre_fail *why);
+cadre_err lab_gate_untouched(lab_box *b, cadre_fail *why);
 void lab_gate_add(lab_box *b, const char *name, bool told, uint64_t arms, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+/* Measured samples of the run with this metric, by arm, visit and iteration; `out` holds as many as there are samples.
+ */
+int lab_measurements(const lab_box *b, const char *metric, lab_pick *out);
+int lab_by_measurement(const void *a, const void *b); /* two lab_picks, for qsort */
 /* "a, c" of the arms in the mask; cut at size. */
 const char *lab_arm_names(const lab_box *b, uint64_t arms, char *text, size_t size);
 cadre_err lab_contrasts(lab_box *b, cadre_fail *why);

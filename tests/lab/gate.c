@@ -400,6 +400,61 @@ static void derived(void **state) {
     lab_samples_free(s);
 }
 
+/* C2: an override for tiny batches moved the time to the first token by 60 %. */
+static lab_samples *isolation(double moved) {
+    char text[8000];
+    size_t len = 0;
+    for (int i = 0; i < 12; i++) {
+        bool wide = i / 2 % 2;
+        const double values[] = {(wide ? 12.62 : 11.64) + 0.01 * (i * 7 % 5), 1648 * (wide ? moved : 1) + i * 11 % 7};
+        const char *const metrics[] = {"tpot_ms", "ttft_ms"};
+        for (int m = 0; m < 2; m++)
+            len += (size_t)snprintf(text + len, sizeof text - len,
+                                    "{\"arm\":\"%s\",\"visit\":%d,\"iteration\":%d,\"metric\":\"%s\",\"value\":%.7g}\n",
+                                    wide ? "bn128" : "base", 1 + i / 4, 1 + i % 2, metrics[m], values[m]);
+    }
+    lab_samples *s = NULL;
+    must(lab_samples_parse("t", text, len, &s, fail_out));
+    return s;
+}
+
+static void untouched_metrics(void **state) {
+    (void)state;
+    lab_question q = lab_question_default();
+    q.metric = "tpot_ms";
+    q.untouched = " ttft_ms, tpot_ms";
+    lab_samples *s = isolation(1.6);
+    lab_verdict *v = judge(s, &q);
+    assert_int_equal(v->outcome, LAB_REFUSED);
+    assert_int_equal(gate_of(v, "untouched")->arms, 2);
+    assert_non_null(strstr(gate_of(v, "untouched")->why, "no clean isolation: ttft_ms moved by +5"));
+    lab_verdict_free(v);
+    q.untouched = "ttft_ms";
+    q.metric = "ttft_ms"; /* nothing forbids to ask the metric itself */
+    v = judge(s, &q);
+    assert_int_equal(v->outcome, LAB_REFUSED);
+    lab_verdict_free(v);
+    q.metric = "tpot_ms";
+    q.untouched = NULL;
+    v = judge(s, &q);
+    assert_int_equal(v->outcome, LAB_LOSS);
+    assert_null(gate_of(v, "untouched"));
+    lab_verdict_free(v);
+    q.untouched = "nothing";
+    cadre_fail why = {0};
+    assert_int_equal(lab_verdict_new(s, &q, &v, &why), CADRE_RANGE);
+    assert_string_equal(why.text, "no metric \"nothing\" in the samples, which is to be untouched");
+    lab_samples_free(s);
+    s = isolation(1.002); /* told from none, and under the effect */
+    q.untouched = "ttft_ms";
+    v = judge(s, &q);
+    assert_int_equal(v->outcome, LAB_LOSS);
+    assert_string_equal(gate_of(v, "untouched")->why, "ttft_ms stayed");
+    assert_true(gate_of(v, "untouched")->ok && gate_of(v, "untouched")->told);
+    lab_verdict_free(v);
+    lab_samples_free(s);
+}
+
 /* A gate against one arm leaves the others their verdicts. */
 static void third_failed(lab_sample *s, int i, bool is_new) {
     (void)i, (void)is_new;
@@ -432,7 +487,7 @@ int main(void) {
         cmocka_unit_test(tokens),       cmocka_unit_test(acceptance),   cmocka_unit_test(failures),
         cmocka_unit_test(activation),   cmocka_unit_test(protocols),    cmocka_unit_test(sampling),
         cmocka_unit_test(exclusive),    cmocka_unit_test(interleaved),  cmocka_unit_test(drift),
-        cmocka_unit_test(derived),      cmocka_unit_test(others_stand),
+        cmocka_unit_test(derived),      cmocka_unit_test(others_stand), cmocka_unit_test(untouched_metrics),
     };
     return cmocka_run_group_tests_name("gate", tests, NULL, NULL);
 }
