@@ -73,7 +73,7 @@ const char *rep_words(const rep_page *p, const rep_block *b);
 /* The next cell after this one. */
 const char *rep_next(const char *cell);
 
-/* The parts (report_result.c, report_samples.c, report_scope.c). */
+/* The parts (report_result.c, report_why.c, report_arms.c, report_stack.c, report_scope.c). */
 void rep_add_result(rep_page *p);
 void rep_add_arms(rep_page *p);
 void rep_add_gates(rep_page *p);

@@ -245,7 +245,15 @@ static void unknown_figures_are_dashes(void **state) {
 
 /* ---- a refused difference is told nowhere ---- */
 
+static const char *const request_texts[] = {
+    "[{\"id\":\"q1\",\"sha256\":\"11\"},{\"id\":7,\"sha256\":\"77\"},{\"id\":\"q3\",\"sha256\":null}]",
+    "[{\"id\":\"q1\",\"sha256\":\"11\"},{\"id\":7,\"sha256\":\"78\"},{\"id\":\"q3\",\"sha256\":\"33\"}]",
+};
+static json_doc *requests[2]; /* for the run of the program */
+
 static void refuse(made *m) {
+    for (int i = 0; i < 2 && !requests[i]; i++)
+        must(json_parse("requests", request_texts[i], strlen(request_texts[i]), &requests[i], fail_out));
     m->verdict.outcome = m->contrast.outcome = LAB_REFUSED;
     snprintf(m->contrast.why, sizeof m->contrast.why, "the arms wrote different tokens");
     m->verdict.gates[0] = (lab_gate){"family", false, true, 2, "2 families"};
@@ -254,6 +262,7 @@ static void refuse(made *m) {
     for (int i = 0; i < 20; i++) {
         lab_sample *s = &m->items[i];
         bool second = s->arm == m->arms[1].name;
+        s->requests = json_root(requests[second]);
         s->family = second ? "bbbb" : "aaaa";
         s->drafts = 100;
         s->accepted = second ? 298 : 313;
@@ -271,6 +280,9 @@ static void refused_difference_is_not_told(void **state) {
         "ON       2  bbbb          5    5000                0",
         "OFF      2     500      1565              4.130",
         "ON       1     500      1490              3.980",
+        "7        77   78",
+        "q3       -    33",
+        "2 of 3 requests differ.",
         "family      FAILED  ON         2 families",
         NULL,
     };
@@ -576,5 +588,7 @@ int main(void) {
         cmocka_unit_test(profile_tells_floors),
         cmocka_unit_test(every_allocation_may_fail),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    for (int i = 0; i < 2; i++) json_free(requests[i]);
+    return failed;
 }
