@@ -212,28 +212,35 @@ static bool others_at_work(const json *v) {
     return v->count > 0;
 }
 
-/* CPUs that others used on average during the visits of an arm, NaN where it is not told; *most: in its worst visit. */
-static double others_cpus(const lab_box *b, int arm, double *most) {
-    double sum = 0;
-    int n = 0;
-    *most = NAN;
-    for (int i = 0; i < b->pick_count; i++) {
-        const json *v = json_get(json_get(b->picks[i].s->manifest, "visit"), "others_cpus");
-        if (b->picks[i].arm != arm || !v || v->kind != JSON_NUMBER) continue;
-        sum += v->number;
-        n++;
-        if (!(v->number <= *most)) *most = v->number;
+enum { VISITS_MOST = 64 };
+static const double seconds_least = 0.5; /* a shorter visit says nothing: CPU time is counted in ticks */
+
+/* CPUs that others used during each visit of an arm, as far as it is told; *most: in the worst so far. */
+static int others_cpus(const lab_box *b, int arm, double *out, double *most) {
+    int n = 0, visit = 0;
+    for (int i = 0; i < b->pick_count && n < VISITS_MOST; i++) {
+        const json *v = json_get(b->picks[i].s->manifest, "visit"), *used = json_get(v, "others_cpus");
+        const json *seconds = json_get(v, "seconds");
+        if (b->picks[i].arm != arm || b->picks[i].s->visit == visit || !used || used->kind != JSON_NUMBER) continue;
+        if (seconds && seconds->number < seconds_least) continue;
+        visit = b->picks[i].s->visit;
+        out[n++] = used->number;
+        if (!(used->number <= *most)) *most = used->number;
     }
-    return n ? sum / n : NAN;
+    return n;
 }
 
-/* What others use always is in every arm's noise; what they use beside one arm only looks like a difference. */
+/* What others use always is in every arm's noise; what they use beside one arm only looks like a difference. By half a
+ * CPU, and by more than chance does: bursts fall where they fall. */
 static uint64_t uneven_load(const lab_box *b, double *most) {
     uint64_t bad = 0;
-    double worst, reference = others_cpus(b, 0, most), bound = reference > 2 ? reference / 4 : 0.5;
+    double reference[VISITS_MOST], arm[VISITS_MOST];
+    *most = NAN;
+    int n = others_cpus(b, 0, reference, most);
+    double mean = lab_mean(reference, n), bound = mean > 2 ? mean / 4 : 0.5;
     for (int i = 1; i < b->v.arm_count; i++) {
-        if (fabs(others_cpus(b, i, &worst) - reference) > bound) bad |= (uint64_t)1 << i;
-        if (worst > *most) *most = worst;
+        lab_welch w = lab_welch_of(reference, n, arm, others_cpus(b, i, arm, most));
+        if (fabs(w.difference) > bound && lab_welch_p(&w) < 0.01) bad |= (uint64_t)1 << i;
     }
     return bad;
 }

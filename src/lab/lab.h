@@ -41,7 +41,7 @@ typedef struct lab_sample {
      * visit {seconds, status, error, ...}. Gates read: protocol (any JSON, equal over the arms; of an object also
      * temperature and seed, at its top or in `sampling`), device (a text, or an object with a name), exclusive (true:
      * had; false: not had; missing: not asked), others (a text, a count or an array: what else was at work) and
-     * visit.others_cpus (CPUs that others used meanwhile: must not differ between arms). */
+     * visit.others_cpus (CPUs that others used meanwhile: must not differ between arms; visit.seconds). */
     const json *manifest;
 } lab_sample;
 
