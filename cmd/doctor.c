@@ -24,7 +24,9 @@ static const opts_def defs[] = {
     O(0, "--verify", OPTS_FLAG, NULL, verify, 0, 0,
       "prove the numerics ids here: vdpbf16ps, every kernel against op/ref, a GPU's configurations; exit status 1 if "
       "one fails"),
-    OPTS_EVERYWHERE(doctor_opts),
+    O(0, "--device", OPTS_TEXT, "NAME", common.device, 0, 0,
+      "whose kernels --verify proves: cpu, cuda or cuda:N (default: the CPU's and the first GPU's)"),
+    OPTS_ALWAYS(doctor_opts),
 };
 #undef O
 
@@ -160,11 +162,17 @@ static void end_proof(doctor *d, proof *p, cadre_err err, bool ok, const cadre_f
     d->failed += !p->ok && !p->skipped;
 }
 
+static proof *add_proof_on(doctor *d, const char *name, const cadre_device *gpu) {
+    char text[48];
+    snprintf(text, sizeof text, "%.40s %d", name, gpu ? dev_cuda_about(gpu->gpu)->ordinal : 0);
+    return add_proof(d, text);
+}
+
 /* One id spans decoding and prefill because these instructions agree. */
 static void prove_instructions(doctor *d, cadre_device *device) {
     cadre_fail why = {0};
     moe_bits b = {0};
-    proof *p = add_proof(d, "mma.sync and wgmma agree on gpu 0");
+    proof *p = add_proof_on(d, "mma.sync and wgmma agree on gpu", device);
     say_progress("proving %s", p->name);
     cadre_err err = moe_bits_compare(device->gpu, 1, &b, &why);
     int64_t bad = b.swapped + b.wgmma_8 + b.wgmma_32 + b.shared;
@@ -176,7 +184,7 @@ static void prove_instructions(doctor *d, cadre_device *device) {
 static void prove_layers(doctor *d, cadre_device *device) {
     cadre_fail why = {0};
     gpu_proofs g = {0};
-    proof *p = add_proof(d, "sm90-bf16-k16 on gpu 0");
+    proof *p = add_proof_on(d, "sm90-bf16-k16 on gpu", device);
     say_progress("proving %s", p->name);
     cadre_err err = verify_gpu(device, &g, &why);
     snprintf(p->text, sizeof p->text, "%d of %d runs differ, over all configurations", g.runs_bad, g.runs);
@@ -190,13 +198,15 @@ static void prove_layers(doctor *d, cadre_device *device) {
     end_proof(d, p, err, g.error <= g.most, &why);
 }
 
+/* A GPU that was asked for by name must be there. */
 static void prove_gpu(doctor *d) {
     cadre_device *device = NULL;
     cadre_fail why = {0};
-    if (!d->cuda.status.devices) return;
-    cadre_err err = cadre_device_open(&(cadre_device_options){.name = "cuda"}, &device, &why);
+    const char *name = d->o->common.device;
+    if (!name && !d->cuda.status.devices) return;
+    cadre_err err = cadre_device_open(&(cadre_device_options){.name = name ? name : "cuda"}, &device, &why);
     if (err) {
-        end_proof(d, add_proof(d, "sm90-bf16-k16 on gpu 0"), err, false, &why);
+        end_proof(d, add_proof_on(d, "sm90-bf16-k16 on gpu", NULL), name ? CADRE_DEVICE : err, false, &why);
         return;
     }
     prove_instructions(d, device);
@@ -205,10 +215,12 @@ static void prove_gpu(doctor *d) {
 }
 
 static cadre_err prove(doctor *d, cadre_fail *why) {
+    const char *name = d->o->common.device;
+    bool cpu = !name || !strcmp(name, "cpu");
     cadre_err err = CADRE_OK;
-    prove_pairs(d);
-    prove_gpu(d);
-    for (int i = 0; op_kernels[i] && !err; i++)
+    if (cpu) prove_pairs(d);
+    if (!name || !cpu) prove_gpu(d);
+    for (int i = 0; cpu && op_kernels[i] && !err; i++)
         if (op_kernels[i]->isa != OP_ISA_REF) err = prove_kernel(d, op_kernels[i], why);
     say_progress_end();
     return err;
@@ -469,7 +481,13 @@ static int run(void) {
     cadre_fail why = {0};
     int status;
     if (!opts_read(&doctor_command, &o, &status)) return status;
-    cadre_err err = open_device(&o.common, &d.device, &why);
+    opts_common own = o.common;
+    own.device = NULL;
+    if (o.common.device && strcmp(o.common.device, "cpu") != 0 && strncmp(o.common.device, "cuda", 4) != 0) {
+        cadre_fail_set(&why, CADRE_RANGE, "--device is '%.60s', expected cpu, cuda or cuda:N", o.common.device);
+        return say_failed(&why);
+    }
+    cadre_err err = open_device(&own, &d.device, &why);
     if (!err) look(&d);
     if (!err && !o.quick) err = measure(&d, &why);
     if (!err && o.verify) err = prove(&d, &why);

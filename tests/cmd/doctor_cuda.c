@@ -95,12 +95,29 @@ static void proof(void **state) {
     command_free(&r);
 }
 
+/* --device: one half of the proofs. A GPU that is named must be there. */
+static void proof_of(void **state) {
+    (void)state;
+    ran r = command("doctor --quick --verify --device cuda:1 --set cuda=%s --set nvrtc=%s --set cache=off", fake, fake);
+    assert_int_equal(r.status, 1);
+    assert_non_null(strstr(r.out, "FAILED   sm90-bf16-k16 on gpu 1: "));
+    assert_null(strstr(r.out, "dense_"));
+    command_free(&r);
+    r = command("doctor --quick --verify --device cpu --set cuda=%s --set nvrtc=%s --set cache=off", fake, fake);
+    assert_int_equal(r.status, 0);
+    assert_null(strstr(r.out, "sm90-bf16-k16"));
+    command_free(&r);
+    r = command("doctor --quick --verify --device cuda --set cuda=/no/libcuda.so.1");
+    assert_int_equal(r.status, 1);
+    assert_non_null(strstr(r.out, "FAILED   sm90-bf16-k16 on gpu 0: no CUDA driver: /no/libcuda.so.1"));
+    command_free(&r);
+    command_refused(command("doctor --device gpu"), "--device is 'gpu', expected cpu, cuda or cuda:N");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(missing),
-        cmocka_unit_test(there),
-        cmocka_unit_test(folders),
-        cmocka_unit_test(proof),
+        cmocka_unit_test(missing), cmocka_unit_test(there),    cmocka_unit_test(folders),
+        cmocka_unit_test(proof),   cmocka_unit_test(proof_of),
     };
     return cmocka_run_group_tests(tests, start, command_teardown);
 }
