@@ -151,7 +151,8 @@ claims_kind claims_kind_at(const claims_doc *d, int i);          /* CLAIMS_STOP 
 /* Does text[at..] (a cell) hold one of the words "a|b" (as claims_word)? */
 bool claims_text_has(const char *text, size_t len, const char *words);
 const claims_cell *claims_cell_at(const claims_doc *d, const claims_table *t, int row, int column);
-/* The only figure of a cell, -1: none or several. `first`: the first of several will do. */
+/* The only figure of a cell (a spread behind it, "12.3 +- 0.4", is none of its own); -1: none or several. `first`: the
+ * first of several will do. */
 int claims_cell_figure(const claims_doc *d, const claims_table *t, int row, int column, bool first);
 bool claims_header_has(const claims_doc *d, const claims_table *t, int column, const char *words);
 /* The row of the table whose label is this word; -1: none. */

@@ -45,7 +45,8 @@ static void list(claims_doc *d, const claims_part *p, int open) {
     int n = items_in(d, open, p->end, brace ? CLAIMS_LIST_END : CLAIMS_CLOSE), at = open - 1;
     if (brace && (claims_kind_at(d, at) != CLAIMS_WORD || !plural(d, &d->tokens[at], &d->tokens[open]))) return;
     if (n < (brace ? 2 : 3) || (!brace && !claims_word(d, open - 1, THINGS))) return;
-    while (at >= p->first && at > open - 5 && isnan(claims_count_at(d, at)) && claims_kind_at(d, at) == CLAIMS_WORD)
+    while (at >= p->first && at > open - 5 && !claims_word(d, at, "and|or|to|for|of|in|with|the|a|is|are|that") &&
+           isnan(claims_count_at(d, at)) && claims_kind_at(d, at) == CLAIMS_WORD)
         at--;
     if (at < p->first || d->tokens[at].named || isnan(claims_count_at(d, at)) || at == open - 1) return;
     if (claims_kind_at(d, at - 1) == CLAIMS_SLASH || d->tokens[at].unit || claims_count_at(d, at) > COUNT_MOST) return;

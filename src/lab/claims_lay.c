@@ -114,6 +114,7 @@ static int table_lines(const lay *l, int i, char *mark) {
     if (*mark == ' ') columns = gaps(text, len);
     for (; i + n < l->lines && n < ROWS_MOST; n++) {
         text = line_at(l, i + n, &len);
+        if (n && *mark == ' ' && len > 2 && is_rule(text, len)) continue; /* under a header */
         if (!claims_is_table_line(text, len, &next) || next != *mark) break;
         if (*mark == ' ' && gaps(text, len) != columns) break;
     }
@@ -190,6 +191,7 @@ void claims_lay_table(claims_doc *d, const size_t *starts, int first, int count,
         size_t start = starts[first + i], end = starts[first + i + 1];
         while (end > start && strchr("\r\n", d->text[end - 1])) end--;
         if (mark == '|' && is_separator(d->text + start, end - start)) continue;
+        if (mark == ' ' && is_rule(d->text + start, end - start)) continue;
         lay_row(d, start, end, first + i + 1, mark, columns, d->table_count - 1);
         rows++;
     }

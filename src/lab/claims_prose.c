@@ -100,7 +100,7 @@ static bool said(const claims_doc *d, const claims_part *p, int i, const char *w
     for (int k = i + 1; k < p->end && k <= i + 4 && d->tokens[k].kind != CLAIMS_FIGURE; k++)
         if (claims_word(d, k, words)) return true;
     for (int k = i - 1; k >= p->first && k >= i - 5 && d->tokens[k].kind != CLAIMS_FIGURE; k--)
-        if (claims_word(d, k, words)) return true;
+        if (claims_word(d, k, words) && !claims_word(d, k + 1, "than")) return true; /* "less than 1 %" bounds */
     return false;
 }
 
@@ -172,6 +172,7 @@ static int change_readings(const claims_doc *d, const claims_part *part, const p
         if (!p->ordered) out[n++] = back;
         if (said(d, part, i, SPEED "|" GAIN)) out[n++] = time ? back : up;
         if (said(d, part, i, LESS) && !rate) out[n++] = negative(up);
+        if (claims_word(d, i + 1, "less|fewer")) out[0] = negative(up); /* a minus would deny it */
         return n;
     }
     if (!p->ordered || said(d, part, i, APART)) {

@@ -268,9 +268,20 @@ static int base_row(const grid *g, int column) {
     return -1;
 }
 
+#define DELTA \
+    "delta|change|diff|difference|speedup|gain|faster|saved|saving|savings|reduction|improvement|increase|decrease"
+
+/* What a column says of others, not a value of its own. */
+static bool is_delta(const grid *g, int column) {
+    const claims_cell *c = claims_cell_at(g->d, g->t, 0, column);
+    return has(g, column, DELTA) || (c->len >= 2 && !memcmp(g->d->text + c->at, "\xCE\x94", 2));
+}
+
 static int column_left(const grid *g, int column, int skip) {
     for (int c = column - 1; c > 0; c--)
-        if (g->figures[c] && g->shapes[c] != CLAIMS_PERCENT && g->shapes[c] != CLAIMS_FOLD && !skip--) return c;
+        if (g->figures[c] && g->shapes[c] != CLAIMS_PERCENT && g->shapes[c] != CLAIMS_FOLD && !is_delta(g, c) &&
+            !skip--)
+            return c;
     return -1;
 }
 
@@ -305,8 +316,7 @@ static int add_readings(const grid *g, int c, reading *out) {
 
 static void delta_column(grid *g, int c) {
     reading readings[48];
-    bool told = has(g, c, "delta|change|vs|against|diff|difference|speedup|gain|faster|saved|saving|reduction|ratio") ||
-                !strncmp(g->d->text + claims_cell_at(g->d, g->t, 0, c)->at, "\xCE\x94", 2);
+    bool told = is_delta(g, c) || has(g, c, "vs|against|ratio");
     if (!told || !g->figures[c]) return;
     for (int r = 1; r < g->t->rows; r++) /* "0.965 [0.954, 0.994]": an estimate of its own */
         if (claims_cell_figure(g->d, g->t, r, c, true) >= 0 && figure_at(g, r, c) < 0) return;

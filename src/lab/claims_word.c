@@ -87,8 +87,9 @@ int claims_cell_figure(const claims_doc *d, const claims_table *t, int row, int 
     if (c->part < 0) return -1;
     const claims_part *p = &d->parts[c->part];
     int i = claims_next_figure(d, p->first, p->end);
-    if (i >= 0 && !first && claims_next_figure(d, i + 1, p->end) >= 0) return -1;
-    return i;
+    int more = i < 0 || first ? -1 : claims_next_figure(d, i + 1, p->end);
+    if (more >= 0 && claims_kind_at(d, more - 1) == CLAIMS_SPREAD) more = claims_next_figure(d, more + 1, p->end);
+    return more >= 0 ? -1 : i;
 }
 
 bool claims_header_has(const claims_doc *d, const claims_table *t, int column, const char *words) {
