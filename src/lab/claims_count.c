@@ -22,7 +22,8 @@ static int items_in(const claims_doc *d, int open, int end, claims_kind close) {
     for (int i = open + 1; i < end; i++) {
         claims_kind k = d->tokens[i].kind;
         if (k == close) return words ? n : 0;
-        if (claims_word(d, i, "e.g|e|g|etc|others|more|including|such|like|each|i.e|incl|only")) return 0;
+        if (claims_word(d, i, "e.g|e|g|etc|others|more|including|such|like|each|i.e|incl|only|see|cf|by|from"))
+            return 0;
         if (k == CLAIMS_COMMA || claims_word(d, i, "and|or") || (k == CLAIMS_SLASH && close == CLAIMS_CLOSE)) {
             if (k == CLAIMS_COMMA && claims_word(d, i + 1, "and|or")) continue;
             n++, words = 0;

@@ -44,10 +44,12 @@ static operand read_list(const claims_doc *d, int first, int *end) {
     return o;
 }
 
-/* Behind a bracket or brace that opens at i; i itself when it does not close soon. */
+/* Behind a bracket or brace that opens at i; i itself when it does not close soon, or a bracket holds figures. */
 static int past_bracket(const claims_doc *d, int i, int end) {
-    for (int k = i + 1; k < end && k < i + 40; k++)
+    for (int k = i + 1; k < end && k < i + 40; k++) {
         if (d->tokens[k].kind == CLAIMS_CLOSE || d->tokens[k].kind == CLAIMS_LIST_END) return k + 1;
+        if (d->tokens[i].kind == CLAIMS_OPEN && claims_figure(d, k)) return i;
+    }
     return i;
 }
 
@@ -115,7 +117,8 @@ static int expression_start(const claims_doc *d, int first, int equals) {
         } else if (k == CLAIMS_WORD) {
             if (++words > 4) break;
         } else if (k == CLAIMS_CLOSE) {
-            while (i > first && d->tokens[i].kind != CLAIMS_OPEN) i--;
+            while (i > first && d->tokens[i].kind != CLAIMS_OPEN && !claims_figure(d, i)) i--;
+            if (d->tokens[i].kind != CLAIMS_OPEN) break;
         } else if (is_operation(k)) {
             words = 0;
         } else if (!tight_comma(d, i)) {
@@ -171,6 +174,16 @@ static void write_expression(const claims_doc *d, const expression *x, int eleme
     }
 }
 
+/* Sizes in units of several names: "64 x 256 kB = 16 MB" may count in 1024s. */
+static bool mixed_sizes(const claims_doc *d, const expression *x, const claims_token *result) {
+    for (int i = 0; i < x->count; i++) {
+        if (!isnan(x->operands[i].counted)) continue;
+        const claims_token *t = &d->tokens[x->operands[i].figures[0]];
+        if (claims_shape_of(t) == CLAIMS_SIZE && t->unit != result->unit) return true;
+    }
+    return false;
+}
+
 static void settle_result(claims_doc *d, int figure, const expression *x, int element, const char *rule) {
     const claims_token *t = &d->tokens[figure];
     const claims_unit *u = &claims_units[t->unit];
@@ -190,6 +203,7 @@ static void settle_result(claims_doc *d, int figure, const expression *x, int el
                 scale = claims_scale_of(&d->tokens[x->operands[i].figures[0]]);
         in_unit = plain ? v : claims_scaled(v, 1 / scale);
     }
+    if (mixed_sizes(d, x, t)) in_unit.hi *= 1.0738, in_unit.lo /= 1.0738; /* 1000 or 1024, up to G */
     bool whole = claims_exact(t) && in_unit.lo == in_unit.hi && x->operands[x->count - 1].operation == CLAIMS_SLASH;
     if (whole && t->value == floor(in_unit.lo)) in_unit.lo = t->value; /* a division of whole numbers */
     claims_settle(d, figure, rule, in_unit, "%s = %.10g", text, claims_mid(in_unit));
@@ -218,8 +232,17 @@ static bool is_setting(const claims_doc *d, int equals) {
     const claims_token *w = &d->tokens[equals - 1];
     if (equals < 1 || w->kind != CLAIMS_WORD) return false;
     bool capitals = true;
+    if (w->at + w->len == d->tokens[equals].at) return true; /* name= */
     for (uint32_t i = 0; i < w->len; i++) capitals &= !(d->text[w->at + i] >= 'a' && d->text[w->at + i] <= 'z');
     return w->len <= 2 || capitals || memchr(d->text + w->at, '_', w->len);
+}
+
+/* The sign stands in another line, and words lie between. */
+static bool far_away(const claims_doc *d, const expression *x, int equals) {
+    const operand *o = &x->operands[x->count - 1];
+    if (!isnan(o->counted)) return false;
+    int last = o->figures[o->count - 1];
+    return d->tokens[last].line != d->tokens[equals].line && equals - last > 2;
 }
 
 static void equation(claims_doc *d, const claims_part *p, int equals) {
@@ -229,7 +252,7 @@ static void equation(claims_doc *d, const claims_part *p, int equals) {
     while (right < p->end && right < equals + 3 && claims_word(d, right, "about|roughly|a|an|the|only")) right++;
     if (claims_kind_at(d, right) != CLAIMS_FIGURE || right >= p->end || is_setting(d, equals)) return;
     if (start >= 0 && read_forward(d, start, equals, &x) && x.end >= equals) {
-        if (is_loose(d, &x)) return;
+        if (is_loose(d, &x) || far_away(d, &x, equals)) return;
         if (operation_at(d, right + 1) && claims_kind_at(d, right + 1) != CLAIMS_SLASH) return;
         operand result = read_list(d, right, &past);
         int lists = 0;

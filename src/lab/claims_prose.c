@@ -7,7 +7,7 @@
 #include "claims.h"
 #include <math.h>
 
-enum { PAIRS_MOST = 16, NEAR = 16 };
+enum { PAIRS_MOST = 16, NEAR = 16, NEAR_COUNTS = 6 };
 
 typedef struct pair {
     int a, b;     /* before and after, or one against the other */
@@ -131,7 +131,8 @@ static const pair *nearest(const claims_doc *d, const pair *pairs, int count, in
     const pair *best = NULL;
     for (int k = 0; k < count; k++) {
         int far = gap(&pairs[k], i);
-        if (far < 0 || far > NEAR || of_another(d, &pairs[k], i)) continue;
+        bool counted = claims_exact(&d->tokens[pairs[k].a]) && claims_exact(&d->tokens[pairs[k].b]);
+        if (far < 0 || far > (counted ? NEAR_COUNTS : NEAR) || of_another(d, &pairs[k], i)) continue;
         if (!best || far < gap(best, i)) best = &pairs[k];
     }
     if (best && best->to < i)
@@ -269,7 +270,8 @@ static void share(claims_doc *d, const claims_part *p, int i) {
     for (pct = b + 1; pct < p->end && pct < b + 5 && d->tokens[pct].kind != CLAIMS_OPEN; pct++) {
     }
     pct++;
-    if (claims_kind_at(d, i - 1) == CLAIMS_OPEN && claims_figure(d, i - 2)) pct = i - 2;
+    bool closed = claims_word(d, i + 1, "of") || claims_kind_at(d, b + 1) == CLAIMS_CLOSE;
+    if (claims_kind_at(d, i - 1) == CLAIMS_OPEN && claims_figure(d, i - 2)) pct = closed ? i - 2 : p->end;
     if (!claims_figure(d, pct) || claims_shape_of(&d->tokens[pct]) != CLAIMS_PERCENT || pct >= p->end) return;
     claims_span of = claims_div(claims_span_of(&d->tokens[i]), claims_span_of(&d->tokens[b]));
     claims_settle(d, pct, "share", claims_scaled(of, 100), "%g of %g is %.4g %%", d->tokens[i].value,

@@ -137,16 +137,21 @@ static bool addable(const grid *g, int c) {
            (!has(g, c, "per") || has(g, c, "step|token|layer")) && claims_cell_at(g->d, g->t, 0, c)->len;
 }
 
+/* NaNs where there is nothing to add up, or the cell of `row` lies among those above: a mean of them, then. */
 static claims_span sum_above(const grid *g, int row, int column) {
-    claims_span sum = {0, 0};
+    const claims_token *total = &g->d->tokens[figure_at(g, row, column)];
+    claims_span sum = {0, 0}, none = {NAN, NAN};
+    double low = INFINITY, high = -INFINITY;
     int n = 0;
     for (int r = 1; r < row; r++) {
         int f = figure_at(g, r, column);
-        if (f < 0 || is_total(g, r)) return (claims_span){NAN, NAN};
+        if (f < 0 || is_total(g, r)) return none;
         sum = claims_add(sum, claims_base_of(&g->d->tokens[f]));
+        low = fmin(low, g->d->tokens[f].value), high = fmax(high, g->d->tokens[f].value);
         n++;
     }
-    return n < 2 ? (claims_span){NAN, NAN} : sum;
+    bool among = n > 1 && high > low && total->value >= low && total->value <= high;
+    return n < 2 || (among && low >= 0) ? none : sum;
 }
 
 static void total_row(grid *g, int row) {
@@ -160,7 +165,7 @@ static void total_row(grid *g, int row) {
         if (!claims_known(sums[c])) continue;
         *(claims_meet(claims_span_of(&g->d->tokens[f]), sums[c]) ? &fit : &miss) += 1;
     }
-    if (miss > 1 && !fit) return; /* a total of more than is shown */
+    if (miss > 1 && miss >= fit) return; /* a total of more than is shown, or of something else */
     for (int c = 1; c < g->t->columns; c++)
         if (claims_known(sums[c]))
             claims_settle(g->d, figure_at(g, row, c), "sum", sums[c], "the rows above add up to %.8g",
