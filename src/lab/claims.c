@@ -185,6 +185,7 @@ static cadre_err check(claims_doc *d, cadre_fail *why) {
                                                   claims_count_rules, claims_arm_rules,   claims_link_rules};
     cadre_err err = claims_lay(d, why);
     if (err) return err;
+    claims_header_units(d);
     if (d->samples) claims_sample_rules(d);
     for (size_t i = 0; i < sizeof rules / sizeof *rules && !d->failed; i++) rules[i](d);
     return d->failed ? cadre_fail_set(why, CADRE_NOMEM, "out of memory for a report") : CADRE_OK;

@@ -173,6 +173,7 @@ void claims_tell(claims_doc *d, int figure, const char *rule, bool note, double 
     __attribute__((format(printf, 6, 7)));
 
 /* ---- the rules ---- */
+void claims_header_units(claims_doc *d); /* claims_table.c: cells take the unit of their header; comes first */
 void claims_prose_rules(claims_doc *d);  /* claims_prose.c: changes, ratios, differences of pairs */
 void claims_sum_rules(claims_doc *d);    /* claims_equation.c: a + b = c, a x b cases */
 void claims_count_rules(claims_doc *d);  /* claims_count.c: N/N, lists, calls and savings */

@@ -105,9 +105,10 @@ static void contrast_rule(claims_doc *d, const claims_part *p, const contrast *x
 /* Two arms of the samples: their means. */
 static bool sample_contrast(claims_doc *d, const claims_token *a, const claims_token *b, int figure) {
     claims_arm x, y;
-    const claims_token any = {.kind = CLAIMS_FIGURE};
-    if (!d->samples || !claims_arm_find(d, d->text + a->at, a->len, &any, &x)) return false;
-    if (!claims_arm_find(d, d->text + b->at, b->len, &any, &y)) return claims_arm_free(&x), false;
+    claims_token any = d->tokens[figure];
+    any.unit = 0;
+    if (!d->samples || !claims_arm_find(d, d->text + a->at, a->len, &any, NULL, &x)) return false;
+    if (!claims_arm_find(d, d->text + b->at, b->len, &any, NULL, &y)) return claims_arm_free(&x), false;
     claims_span from = claims_arm_statistic(&x, CLAIMS_MEAN), to = claims_arm_statistic(&y, CLAIMS_MEAN);
     claims_span up = claims_change(from, to), fold = claims_div(from, to);
     claims_span readings[] = {up, fold, claims_div(to, from)};
@@ -263,7 +264,7 @@ static int statistic_before(const claims_doc *d, const claims_part *p, int i) {
 static void statistic_rule(claims_doc *d, int figure, int statistic, int arm) {
     claims_arm v;
     const claims_token *t = &d->tokens[arm], *f = &d->tokens[figure];
-    if (claims_shape_of(f) == CLAIMS_PERCENT || !claims_arm_find(d, d->text + t->at, t->len, f, &v)) return;
+    if (claims_shape_of(f) == CLAIMS_PERCENT || !claims_arm_find(d, d->text + t->at, t->len, f, NULL, &v)) return;
     claims_span readings[2] = {claims_arm_statistic(&v, (claims_statistic)statistic), {NAN, NAN}};
     if (statistic == CLAIMS_SD) readings[1] = claims_arm_pooled(&v);
     bool pooled = claims_known(readings[1]);

@@ -14,8 +14,11 @@ typedef struct claims_arm {
     size_t cap, group_cap;
 } claims_arm;
 
-/* False: nobody knows the arm, or it has fewer than two values. */
-bool claims_arm_find(claims_doc *d, const char *name, size_t len, const claims_token *as, claims_arm *out);
+/* `near` (may be NULL: the line of the figure) is searched for the metric's name when the samples hold several in the
+ * unit of `as`. False: nobody knows the arm, it has fewer than two values, or the metric is not told. */
+bool claims_arm_find(claims_doc *d, const char *name, size_t len, const claims_token *as, const claims_cell *near,
+                     claims_arm *out);
+bool claims_names_metric(const char *text, size_t len, const char *metric);
 void claims_arm_free(claims_arm *a);
 claims_span claims_arm_statistic(const claims_arm *a, claims_statistic s); /* sorts nothing; NaNs where undefined */
 claims_span claims_arm_pooled(const claims_arm *a);                        /* sd within groups; NaNs with one group */

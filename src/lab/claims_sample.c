@@ -4,17 +4,15 @@
 #include <math.h>
 #include <string.h>
 
+enum { METRICS_LOOKED_AT = 64 };
 static const char *const headers[] = {"mean|average|avg", "median", "sd|std|stdev", "min", "max"};
 
-/* Does the header name the metric: "TPOT" of "tpot_ms"? */
+/* Does the header name a metric of the samples? */
 static bool names_metric(const claims_doc *d, const claims_table *t, int column) {
-    const char *metric = lab_samples_count(d->samples) ? lab_samples_at(d->samples, 0)->metric : "";
-    char word[40];
-    size_t n = strcspn(metric, "_");
-    if (!n || n >= sizeof word || strchr(metric, '|')) return false;
-    memcpy(word, metric, n);
-    word[n] = 0;
-    return claims_header_has(d, t, column, word);
+    const claims_cell *h = claims_cell_at(d, t, 0, column);
+    for (int i = 0; i < lab_samples_count(d->samples) && i < METRICS_LOOKED_AT; i++)
+        if (claims_names_metric(d->text + h->at, h->len, lab_samples_at(d->samples, i)->metric)) return true;
+    return false;
 }
 
 static void cell(claims_doc *d, const claims_table *t, int column, int figure, const claims_arm *a) {
@@ -41,7 +39,8 @@ static void row(claims_doc *d, const claims_table *t, int r) {
         claims_arm a;
         int f = claims_cell_figure(d, t, r, c, false);
         if (f < 0 || claims_is_run(d, t, c)) continue;
-        if (!claims_arm_find(d, d->text + label->at, label->len, &d->tokens[f], &a)) continue;
+        if (!claims_arm_find(d, d->text + label->at, label->len, &d->tokens[f], claims_cell_at(d, t, 0, c), &a))
+            continue;
         cell(d, t, c, f, &a);
         claims_arm_free(&a);
     }
@@ -50,9 +49,10 @@ static void row(claims_doc *d, const claims_table *t, int r) {
 /* ---- p ---- */
 
 /* The only two arms of the samples; false: fewer or more. */
-static bool two_arms(claims_doc *d, claims_arm *a, claims_arm *b) {
+static bool two_arms(claims_doc *d, int figure, claims_arm *a, claims_arm *b) {
     const char *names[2] = {NULL, NULL};
-    const claims_token any = {.kind = CLAIMS_FIGURE};
+    claims_token any = d->tokens[figure];
+    any.unit = 0;
     for (int i = 0; i < lab_samples_count(d->samples); i++) {
         const char *arm = lab_samples_at(d->samples, i)->arm;
         int k = 0;
@@ -60,8 +60,8 @@ static bool two_arms(claims_doc *d, claims_arm *a, claims_arm *b) {
         if (k == 2) return false;
         names[k] = arm;
     }
-    if (!names[1] || !claims_arm_find(d, names[0], strlen(names[0]), &any, a)) return false;
-    if (claims_arm_find(d, names[1], strlen(names[1]), &any, b)) return true;
+    if (!names[1] || !claims_arm_find(d, names[0], strlen(names[0]), &any, NULL, a)) return false;
+    if (claims_arm_find(d, names[1], strlen(names[1]), &any, NULL, b)) return true;
     claims_arm_free(a);
     return false;
 }
@@ -88,7 +88,7 @@ static void p_values(claims_doc *d) {
         if (!claims_word(d, i, "p")) continue;
         int f = claims_kind_at(d, i + 1) == CLAIMS_EQUALS ? i + 2 : d->tokens[i + 1].named ? i + 1 : -1;
         if (f < 0 || claims_kind_at(d, f) != CLAIMS_FIGURE) continue;
-        if (!asked && two_arms(d, &a, &b)) {
+        if (!asked && two_arms(d, f, &a, &b)) {
             p = permutation(&a, &b, &exact);
             claims_arm_free(&a);
             claims_arm_free(&b);

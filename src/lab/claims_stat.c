@@ -67,15 +67,59 @@ static double in_unit(const lab_sample *s, const claims_token *as) {
     return s->value * claims_units[unit].scale / claims_scale_of(as);
 }
 
-static void from_samples(claims_doc *d, const char *name, size_t len, const claims_token *as, claims_arm *a) {
-    const char *metric = NULL;
-    for (int i = 0; d->samples && i < lab_samples_count(d->samples); i++) {
+/* Does the text name the metric: "TPOT" of "tpot_ms"? */
+bool claims_names_metric(const char *text, size_t len, const char *metric) {
+    char word[40];
+    size_t n = strcspn(metric, "_");
+    if (!n || n >= sizeof word || memchr(metric, '|', n)) return false;
+    memcpy(word, metric, n);
+    word[n] = 0;
+    return claims_text_has(text, len, word);
+}
+
+/* Where the name of the figure's metric may stand: `near`, else the figure's line. */
+static claims_cell place_of(const claims_doc *d, const claims_token *figure, const claims_cell *near) {
+    size_t from = figure->at, to = figure->at;
+    if (near) return *near;
+    while (from && d->text[from - 1] != '\n') from--;
+    while (to < d->len && d->text[to] != '\n') to++;
+    return (claims_cell){(uint32_t)from, (uint32_t)(to - from), -1};
+}
+
+/* What the figure is of: the only metric of the arm in its unit, else the one that is named; NULL: not told. */
+static const char *metric_for(const claims_doc *d, const char *name, size_t len, const claims_token *as,
+                              const claims_cell *near) {
+    claims_cell place = place_of(d, as, near);
+    const char *only = NULL, *named = NULL;
+    bool several = false, both = false;
+    for (int i = 0; i < lab_samples_count(d->samples); i++) {
         const lab_sample *s = lab_samples_at(d->samples, i);
-        double v = !s->warmup && same(name, s->arm, len) ? in_unit(s, as) : NAN;
-        if (isnan(v) || (metric && strcmp(metric, s->metric))) continue;
-        metric = s->metric; /* the first that fits the unit */
-        put(d, a, claims_whole(v), s->visit);
+        if (s->warmup || !same(name, s->arm, len) || isnan(in_unit(s, as))) continue;
+        several |= only && strcmp(only, s->metric);
+        only = s->metric;
+        if (!claims_names_metric(d->text + place.at, place.len, s->metric)) continue;
+        both |= named && strcmp(named, s->metric);
+        named = s->metric;
     }
+    return !several ? only : both ? NULL : named;
+}
+
+/* Of the last run that has the arm. */
+static void from_samples(claims_doc *d, const char *name, size_t len, const claims_token *as, const claims_cell *near,
+                         claims_arm *a) {
+    const char *metric, *run = NULL;
+    int n = d->samples ? lab_samples_count(d->samples) : 0;
+    if (!n || (d->budget -= n) < 0 || !(metric = metric_for(d, name, len, as, near))) return;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < n; i++) {
+            const lab_sample *s = lab_samples_at(d->samples, i);
+            double v = !s->warmup && same(name, s->arm, len) && !strcmp(metric, s->metric) ? in_unit(s, as) : NAN;
+            if (isnan(v)) continue;
+            if (!pass)
+                run = s->run;
+            else if (run == s->run || (run && s->run && !strcmp(run, s->run)))
+                put(d, a, claims_whole(v), s->visit);
+        }
 }
 
 bool claims_is_run(const claims_doc *d, const claims_table *t, int column) {
@@ -107,9 +151,10 @@ static void from_tables(claims_doc *d, const char *name, size_t len, claims_arm 
     }
 }
 
-bool claims_arm_find(claims_doc *d, const char *name, size_t len, const claims_token *as, claims_arm *out) {
+bool claims_arm_find(claims_doc *d, const char *name, size_t len, const claims_token *as, const claims_cell *near,
+                     claims_arm *out) {
     claims_arm a = {0};
-    from_samples(d, name, len, as, &a);
+    from_samples(d, name, len, as, near, &a);
     if (!a.count) from_tables(d, name, len, &a);
     if (a.count < 2 || d->failed) {
         claims_arm_free(&a);

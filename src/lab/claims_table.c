@@ -383,6 +383,13 @@ static void formula_column(grid *g, int c) {
     }
 }
 
+void claims_header_units(claims_doc *d) {
+    for (int i = 0; i < d->table_count; i++) {
+        grid g = {.d = d, .t = &d->tables[i]};
+        look(&g);
+    }
+}
+
 void claims_table_rules(claims_doc *d) {
     for (int i = 0; i < d->table_count && !d->failed; i++) {
         grid g = {.d = d, .t = &d->tables[i]};
