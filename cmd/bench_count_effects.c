@@ -86,6 +86,8 @@ static double contrast(const count_bench *b, unsigned effect, const double *v) {
     return sum / (b->count / 2.0) * (__builtin_popcount(effect) == 2 ? 2 : 1);
 }
 
+#define NOTHING 1e-12 /* all cells take the same time, but for roundings */
+
 typedef struct times {
     double us[COUNT_CELLS], log[COUNT_CELLS]; /* of each cell, its median over the visits */
     double total;                             /* sum of squares of log around its mean */
@@ -130,7 +132,7 @@ static void take_effect(const count_bench *b, const times *t, int i, int j, coun
     e->us = contrast(b, e->mask, t->us);
     /* In a design of all levels each effect has count * (half its difference)^2 of the sum of squares. */
     double half = log_ratio / (i == j ? 2 : 4);
-    e->share = t->total > 0 ? b->count * half * half / t->total : 0;
+    e->share = t->total > NOTHING ? b->count * half * half / t->total : 0;
     take_interval(b, e);
 }
 
@@ -141,7 +143,7 @@ int count_bench_effects(const count_bench *b, count_effect out[], double *rest) 
     for (int i = 0; i < b->factor_count; i++) take_effect(b, &t, i, i, &out[n++]);
     for (int i = 0; i < b->factor_count; i++)
         for (int j = i + 1; j < b->factor_count; j++) take_effect(b, &t, i, j, &out[n++]);
-    *rest = t.total > 0;
+    *rest = t.total > NOTHING;
     for (int i = 0; i < n; i++) *rest -= out[i].share;
     if (*rest < 0) *rest = 0;
     return n;
