@@ -23,7 +23,7 @@ static const char notes[] =
     "right\n"
     "when they save parts of one step, and the product of the single ratios.\n"
     "\n"
-    "exit status   0: all together win or are within noise. 1: loss, underpowered or refused. 2: could not be read\n";
+    "exit status   0: every arm wins or is within noise. 1: loss, underpowered or refused. 2: could not be read\n";
 
 static const char *const examples[] = {
     "cadre ab stack docs/samples/stack-ab.jsonl",

@@ -25,7 +25,7 @@ static bool scale_of(const rep_page *p, rep_scale *s) {
         const lab_sample *x = rep_sample(v, i, &arm);
         if (x && !x->warmup) rep_scale_add(s, x->value);
     }
-    return rep_scale_end(s, false, 5);
+    return rep_scale_end(s, false, 7);
 }
 
 static int by_order(const void *a, const void *b) {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { FACTS_MOST = 400, PATH = 160, VALUE = 240, ARMS_MOST = 64 };
+enum { FACTS_MOST = 400, PATH = 160, VALUE = 1200, ARMS_MOST = 64 };
 
 typedef struct fact {
     char path[PATH];
@@ -17,6 +17,7 @@ typedef struct fact {
 typedef struct facts {
     fact *all; /* [count], one for each value that an arm has of a path */
     int count, more, visits, without;
+    bool failed;
 } facts;
 
 /* ---- laying flat ---- */
@@ -47,29 +48,40 @@ static void put_json(json_out *o, const char *key, const json *v) {
     }
 }
 
-static void append(char *text, size_t size, const char *more) {
-    size_t n = strlen(text);
-    snprintf(text + n, size - n, "%s", more);
+/* A value that is too long ends in its digest, so that two of them still differ. */
+static void keep(const char *full, size_t len, char text[VALUE]) {
+    sha256 h;
+    char hex[65];
+    snprintf(text, VALUE, "%s", full);
+    if (len < VALUE) return;
+    sha256_init(&h);
+    sha256_add(&h, full, len);
+    sha256_hex(&h, hex);
+    snprintf(text + VALUE - 40, 40, "... (sha256 %.16s)", hex);
 }
 
-/* Texts as they are, the rest as JSON; the texts of a list side by side. */
-static void describe(const json *v, char text[VALUE]) {
+/* Texts as they are, the rest as JSON; the texts of a list side by side. False: out of memory. */
+static bool describe(const json *v, char text[VALUE]) {
+    rep_text words = {0};
     json_out o = {0};
-    *text = 0;
-    if (v->kind == JSON_TEXT) {
-        snprintf(text, VALUE, "%s", v->text);
-        return;
+    bool list = v->kind == JSON_ARRAY && v->count;
+    for (const json *c = v->child; c && list; c = c->next) list = c->kind == JSON_TEXT;
+    if (v->kind == JSON_TEXT)
+        rep_put(&words, v->text);
+    else if (!list)
+        put_json(&o, NULL, v);
+    for (const json *c = v->child; c && list; c = c->next) {
+        rep_put(&words, c->text);
+        if (c->next) rep_put(&words, " ");
     }
-    bool words = v->kind == JSON_ARRAY && v->count;
-    for (const json *c = v->child; c && words; c = c->next) words = c->kind == JSON_TEXT;
-    for (const json *c = v->child; c && words; c = c->next) {
-        append(text, VALUE, c->text);
-        if (c->next) append(text, VALUE, " ");
-    }
-    if (words) return;
-    put_json(&o, NULL, v);
-    if (o.text) snprintf(text, VALUE, "%s", o.text);
+    if (o.text)
+        keep(o.text, o.len, text);
+    else
+        keep(words.text ? words.text : "", words.len, text);
+    bool fine = !o.failed && !words.failed;
     json_out_free(&o);
+    mem_free(words.text);
+    return fine;
 }
 
 static void add(facts *f, const char *path, int arm, const char *value) {
@@ -94,8 +106,10 @@ static void flatten(facts *f, const json *v, const char *path, int arm) {
         }
         return;
     }
-    describe(v, value);
-    add(f, path, arm, value);
+    if (describe(v, value))
+        add(f, path, arm, value);
+    else
+        f->failed = true;
 }
 
 static bool gather(rep_page *p, facts *f) {
@@ -111,7 +125,7 @@ static bool gather(rep_page *p, facts *f) {
             f->without++;
     }
     mem_free(rows);
-    if (!f->all) p->failed = true;
+    if (!f->all || f->failed) p->failed = true;
     return f->all != NULL;
 }
 
@@ -161,11 +175,40 @@ static bool differs(const facts *f, int i, int arms) {
     return false;
 }
 
-static void cell_values(rep_page *p, const facts *f, int i, int arm) {
+static bool space(char c) {
+    return !c || c == ' ';
+}
+
+/* The words that all arms' values of the path begin and end with, in bytes; one word of each stays for context. */
+static void common(const facts *f, int i, int arms, size_t *head, size_t *tail) {
+    const char *first = NULL, *value = NULL;
+    *head = *tail = 0;
+    if (values_of(f, i, 0, &first) != 1) return;
+    size_t h = strlen(first), t = h;
+    for (int arm = 1; arm < arms; arm++) {
+        if (values_of(f, i, arm, &value) != 1) return;
+        size_t n = strlen(value), len = strlen(first), k = 0;
+        while (k < h && k < n && first[k] == value[k]) k++;
+        h = k;
+        for (k = 0; k < t && k < n && k < len && first[len - 1 - k] == value[n - 1 - k]; k++) continue;
+        t = k;
+    }
+    while (h && !space(first[h - 1])) h--; /* to the start of the word that differs, and of the one before */
+    while (h && space(first[h - 1])) h--;
+    while (h && !space(first[h - 1])) h--;
+    while (t && !space(first[strlen(first) - t])) t--;
+    if (h > 20) *head = h;
+    if (t > 20) *tail = t;
+}
+
+static void cell_values(rep_page *p, const facts *f, int i, int arm, size_t head, size_t tail) {
     const char *value = "";
     int n = values_of(f, i, arm, &value);
+    size_t len = strlen(value);
     if (n > 1)
         rep_cell(p, "%s (and %d more)", value, n - 1);
+    else if (n && head + tail < len)
+        rep_cell(p, "%s%.*s%s", head ? "... " : "", (int)(len - head - tail), value + head, tail ? " ..." : "");
     else
         rep_cell(p, "%s", n ? value : "-");
 }
@@ -183,8 +226,10 @@ static void table_differences(rep_page *p, const facts *f) {
     for (int arm = 0; arm < arms; arm++) rep_cell(p, "%s", v->arms[arm].name);
     for (int i = 0; i < f->count; i++) {
         if (!first_of_path(f, i) || !differs(f, i, arms)) continue;
+        size_t head, tail;
+        common(f, i, arms, &head, &tail);
         rep_cell(p, "%s", f->all[i].path);
-        for (int arm = 0; arm < arms; arm++) cell_values(p, f, i, arm);
+        for (int arm = 0; arm < arms; arm++) cell_values(p, f, i, arm, head, tail);
     }
 }
 
@@ -203,18 +248,20 @@ static bool names_any(const char *path, const char *const *keys) {
     return false;
 }
 
-/* All values of the facts that one of the keys names, each once. */
-static bool values_named(const facts *f, const char *const *keys, char *text, size_t size) {
+/* "; label a, b": all values of the facts that one of the keys names, each once. False: there are none. */
+static bool put_named(rep_text *t, const facts *f, const char *label, const char *const *keys) {
     int n = 0;
-    *text = 0;
     for (int i = 0; i < f->count; i++) {
         bool known = false;
         if (!names_any(f->all[i].path, keys) || !strcmp(f->all[i].value, "null")) continue;
         for (int j = 0; j < i && !known; j++)
             known = names_any(f->all[j].path, keys) && !strcmp(f->all[i].value, f->all[j].value);
         if (known) continue;
-        if (n++) append(text, size, ", ");
-        append(text, size, f->all[i].value);
+        if (n++)
+            rep_put(t, ", ");
+        else
+            rep_putf(t, "%s%s ", t->len ? "; " : "", label);
+        rep_put(t, f->all[i].value);
     }
     return n > 0;
 }
@@ -227,7 +274,8 @@ static const struct {
     {"CPU", {"cpu"}},
     {"driver", {"driver", "driver_version", "nvidia_driver"}},
     {"toolchain", {"toolchain", "compiler"}},
-    {"threads", {"threads", "cpus_allowed"}},
+    {"CPUs", {"cpus_allowed"}},
+    {"threads", {"threads"}},
     {"model", {"model"}},
     {"shape", {"shape"}},
     {"M", {"m", "batch", "M"}},
@@ -240,13 +288,9 @@ static const struct {
 
 static void line_scope(rep_page *p, const facts *f) {
     rep_text told = {0}, missing = {0};
-    for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++) {
-        char value[600];
-        if (values_named(f, scopes[i].keys, value, sizeof value))
-            rep_putf(&told, "%s%s %s", told.len ? "; " : "", scopes[i].label, value);
-        else
+    for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++)
+        if (!put_named(&told, f, scopes[i].label, scopes[i].keys))
             rep_putf(&missing, "%s%s", missing.len ? ", " : "", scopes[i].label);
-    }
     if (told.len) rep_line(p, "This holds for: %s.", told.text);
     if (missing.len) rep_line(p, "Not told by the manifests: %s.", missing.text);
     rep_line(p, "No transfer is claimed outside it.");

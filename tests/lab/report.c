@@ -22,10 +22,13 @@ typedef struct made {
     lab_report report;
 } made;
 
+#define COMMAND "\"command\":[\"cadre\",\"bench\",\"count\",\"--tokens\",\"256,1024\",\"--blocks\","
 static const char *const manifest_texts[] = {
-    "{\"env\":[\"BLOCK=1024\"],\"device\":{\"name\":\"GPU "
+    "{" COMMAND
+    "\"1024\",\"--capacity\",\"16384\",\"--repeat\",\"5\"],\"env\":[\"BLOCK=1024\"],\"device\":{\"name\":\"GPU "
     "one\"},\"protocol\":{\"batch\":256},\"visit\":{\"seconds\":9}}",
-    "{\"env\":[\"BLOCK=128\"],\"device\":{\"name\":\"GPU "
+    "{" COMMAND
+    "\"128\",\"--capacity\",\"16384\",\"--repeat\",\"5\"],\"env\":[\"BLOCK=128\"],\"device\":{\"name\":\"GPU "
     "one\"},\"protocol\":{\"batch\":256},\"visit\":{\"seconds\":8}}",
 };
 
@@ -181,9 +184,10 @@ static void text_has_the_figures(void **state) {
         "family       not told             no sample tells its outputs",
         "interleaved  ok                   a b a b",
         "Drift of OFF from its first to its last visit: +0.0527 % (0.7 sds of its noise); not taken out.",
-        "env              BLOCK=1024  BLOCK=128",
+        "command          ... --blocks 1024 ...  ... --blocks 128 ...",
+        "env              BLOCK=1024             BLOCK=128",
         "This holds for: device GPU one; M 256.",
-        "Not told by the manifests: CPU, driver,",
+        "Not told by the manifests: CPU, driver, toolchain, CPUs,",
         "No transfer is claimed outside it.",
         "cadre ab report x.jsonl",
         NULL,
