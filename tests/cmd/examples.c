@@ -12,21 +12,21 @@ static int start(void **state) {
     return failed || !file_join(lock, sizeof lock, scratch, "lock");
 }
 
-static void planned(void **state) {
-    (void)state;
+static void plan_all(const char *folder, int least) {
     const char **names;
     char *readme;
     size_t len;
     int count = 0;
-    assert_int_equal(file_list(FOLDER, ".json", &names, &count, NULL), CADRE_OK);
+    assert_int_equal(file_list(folder, ".json", &names, &count, NULL), CADRE_OK);
     assert_int_equal(file_read(FOLDER "/README.md", 1 << 20, &readme, &len, NULL), CADRE_OK);
-    assert_in_range(count, 8, 64);
+    assert_in_range(count, least, 64);
     for (int i = 0; i < count; i++) {
-        char path[200];
+        char path[200], row[220];
         lab_experiment *e;
         cadre_fail why = {0};
-        snprintf(path, sizeof path, FOLDER "/%s", names[i]);
-        if (!strstr(readme, names[i])) fail_msg("%s is not in the README", names[i]);
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        snprintf(row, sizeof row, "| `%s` |", path + sizeof FOLDER);
+        if (!strstr(readme, row)) fail_msg("%s is not in the README", path);
         if (lab_experiment_read(path, &e, &why)) fail_msg("%s", why.text);
         assert_true(e->asks && e->protocol && e->program && e->visits >= 6);
         for (int a = 0; a < e->arm_count; a++) {
@@ -50,6 +50,12 @@ static void planned(void **state) {
     mem_free(readme);
 }
 
+static void planned(void **state) {
+    (void)state;
+    plan_all(FOLDER, 8);
+    plan_all(FOLDER "/gpu", 4);
+}
+
 /* A copy of an example with few visits and short commands. */
 static const char *shortened(const char *name, const char *const *swaps) {
     static char path[200];
@@ -58,7 +64,6 @@ static const char *shortened(const char *name, const char *const *swaps) {
     snprintf(file, sizeof file, FOLDER "/%s.json", name);
     snprintf(path, sizeof path, "%s/%s.json", scratch, name);
     assert_int_equal(file_read(file, 1 << 20, &text, &len, NULL), CADRE_OK);
-    json_out o = {0};
     for (; *swaps; swaps += 2) {
         char *at = strstr(text, swaps[0]);
         if (!at) fail_msg("%s has no '%s'", name, swaps[0]);
@@ -68,7 +73,6 @@ static const char *shortened(const char *name, const char *const *swaps) {
         mem_free(text);
         text = made, len = size - 1;
     }
-    json_out_free(&o);
     assert_int_equal(file_write(path, text, len, NULL), CADRE_OK);
     mem_free(text);
     return path;
