@@ -103,7 +103,9 @@ typedef struct claims_doc {
     size_t token_cap, part_cap, cell_cap, table_cap, claim_cap;
     const lab_samples *samples;
     int64_t budget; /* rows that searches by name may still look at */
-    bool failed;    /* out of memory */
+    double p;       /* of the samples' two arms */
+    bool p_asked, p_exact;
+    bool failed; /* out of memory */
 } claims_doc;
 
 /* Grows an array of `size`-byte items to hold one more than count; false: out of memory, doc->failed set. */

@@ -126,7 +126,8 @@ static int said_figure(const claims_doc *d, const claims_part *p, int i) {
     for (int k = i; k < p->end && k < i + 7 && d->tokens[k].kind != CLAIMS_ARROW; k++) {
         if (!claims_figure(d, k)) continue;
         claims_shape s = claims_shape_of(&d->tokens[k]);
-        return s == CLAIMS_PERCENT || s == CLAIMS_FOLD ? k : -1;
+        bool list = claims_kind_at(d, k + 1) == CLAIMS_COMMA && claims_figure(d, k + 2); /* of pairs, say */
+        return !list && (s == CLAIMS_PERCENT || s == CLAIMS_FOLD) ? k : -1;
     }
     return -1;
 }

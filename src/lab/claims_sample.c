@@ -22,7 +22,8 @@ static void cell(claims_doc *d, const claims_table *t, int column, int figure, c
     }
     for (int s = 0; s < 5; s++) {
         if (!claims_header_has(d, t, column, headers[s])) continue;
-        claims_span v = claims_arm_statistic(a, (claims_statistic)s);
+        bool pooled = s == CLAIMS_SD && claims_header_has(d, t, column, "within|pooled");
+        claims_span v = pooled ? claims_arm_pooled(a) : claims_arm_statistic(a, (claims_statistic)s);
         claims_settle(d, figure, "samples", v, "the %s of %d samples is %.8g", claims_statistic_names[s], a->count,
                       claims_mid(v));
         return;
@@ -33,17 +34,38 @@ static void cell(claims_doc *d, const claims_table *t, int column, int figure, c
                       claims_mid(v[1]));
 }
 
-static void row(claims_doc *d, const claims_table *t, int r) {
-    const claims_cell *label = claims_cell_at(d, t, r, 0);
-    for (int c = 1; c < t->columns; c++) {
-        claims_arm a;
-        int f = claims_cell_figure(d, t, r, c, false);
-        if (f < 0 || claims_is_run(d, t, c)) continue;
-        if (!claims_arm_find(d, d->text + label->at, label->len, &d->tokens[f], claims_cell_at(d, t, 0, c), &a))
-            continue;
-        cell(d, t, c, f, &a);
-        claims_arm_free(&a);
+/* ---- an arm against the first arm of the samples ---- */
+
+static bool is_contrast(const claims_doc *d, const claims_table *t, int column) {
+    const claims_cell *h = claims_cell_at(d, t, 0, column);
+    return claims_header_has(d, t, column, "ratio|change|delta|difference") && h->len < 24;
+}
+
+/* What a percentage or a ratio is of has a unit of its own. */
+static claims_token asked_of(const claims_token *figure) {
+    claims_token t = *figure;
+    if (claims_shape_of(&t) == CLAIMS_PERCENT || claims_shape_of(&t) == CLAIMS_FOLD) t.unit = 0;
+    return t;
+}
+
+static void contrast(claims_doc *d, const claims_table *t, int column, int figure, const claims_arm *a) {
+    const char *first = lab_samples_at(d->samples, 0)->arm;
+    const claims_token *f = &d->tokens[figure];
+    claims_arm b;
+    claims_token as = asked_of(f);
+    if (!claims_arm_find(d, first, strlen(first), &as, claims_cell_at(d, t, 0, column), &b)) return;
+    claims_span readings[2];
+    for (int s = 0; s < 2; s++) { /* of means, of medians */
+        claims_span of = claims_arm_statistic(a, (claims_statistic)s),
+                    base = claims_arm_statistic(&b, (claims_statistic)s);
+        if (claims_shape_of(f) == CLAIMS_PERCENT)
+            readings[s] = claims_change(base, of);
+        else
+            readings[s] = claims_header_has(d, t, column, "ratio") ? claims_div(of, base) : claims_sub(of, base);
     }
+    claims_settle_any(d, figure, "samples", readings, 2, "the samples give %.6g against %.20s", claims_mid(readings[0]),
+                      first);
+    claims_arm_free(&b);
 }
 
 /* ---- p ---- */
@@ -80,21 +102,51 @@ static double permutation(const claims_arm *a, const claims_arm *b, bool *exact)
     return p;
 }
 
-static void p_values(claims_doc *d) {
+/* The figure is p of the samples' two arms; worked out once. */
+static void p_value(claims_doc *d, int figure) {
     claims_arm a, b;
-    double p = NAN;
-    bool exact = false, asked = false;
+    if (!d->p_asked && two_arms(d, figure, &a, &b)) {
+        d->p = permutation(&a, &b, &d->p_exact);
+        claims_arm_free(&a);
+        claims_arm_free(&b);
+    }
+    d->p_asked = true;
+    if (d->p_exact)
+        claims_settle(d, figure, "samples", claims_whole(d->p), "the exact permutation p of the samples is %.5g", d->p);
+}
+
+static void p_values(claims_doc *d) {
     for (int i = 0; i + 2 < d->token_count && !d->failed; i++) {
         if (!claims_word(d, i, "p")) continue;
         int f = claims_kind_at(d, i + 1) == CLAIMS_EQUALS ? i + 2 : d->tokens[i + 1].named ? i + 1 : -1;
-        if (f < 0 || claims_kind_at(d, f) != CLAIMS_FIGURE) continue;
-        if (!asked && two_arms(d, f, &a, &b)) {
-            p = permutation(&a, &b, &exact);
-            claims_arm_free(&a);
-            claims_arm_free(&b);
-        }
-        asked = true;
-        if (exact) claims_settle(d, f, "samples", claims_whole(p), "the exact permutation p of the samples is %.5g", p);
+        if (f >= 0 && claims_kind_at(d, f) == CLAIMS_FIGURE) p_value(d, f);
+    }
+}
+
+/* ---- rows ---- */
+
+/* "OFF (reference)" is OFF. */
+static claims_cell label_of(const claims_doc *d, const claims_table *t, int r) {
+    claims_cell label = *claims_cell_at(d, t, r, 0);
+    const char *bracket = label.len ? memmem(d->text + label.at, label.len, " (", 2) : NULL;
+    if (bracket) label.len = (uint32_t)(bracket - (d->text + label.at));
+    return label;
+}
+
+static void row(claims_doc *d, const claims_table *t, int r) {
+    claims_cell label = label_of(d, t, r);
+    for (int c = 1; c < t->columns; c++) {
+        claims_arm a;
+        int f = claims_cell_figure(d, t, r, c, false);
+        if (f < 0 || claims_is_run(d, t, c)) continue;
+        claims_token as = asked_of(&d->tokens[f]);
+        if (claims_cell_at(d, t, 0, c)->len == 1 && claims_header_has(d, t, c, "p")) p_value(d, f);
+        if (!claims_arm_find(d, d->text + label.at, label.len, &as, claims_cell_at(d, t, 0, c), &a)) continue;
+        if (is_contrast(d, t, c))
+            contrast(d, t, c, f, &a);
+        else
+            cell(d, t, c, f, &a);
+        claims_arm_free(&a);
     }
 }
 
