@@ -378,39 +378,47 @@ static cadre_err read_all(experiment *e) {
     return err;
 }
 
+/* path: absolute, of the file. */
 static cadre_err place(experiment *e, const char *path) {
-    char full[4096];
     lab_experiment *x = &e->shown;
-    cadre_err err = file_canonical(path, full, sizeof full, e->why);
-    if (err) return err;
-    if (!(x->path = lab_keep_text(e, "%s", full))) return CADRE_NOMEM;
-    char *slash = strrchr(full, '/');
-    slash[slash == full] = 0;
-    x->folder = lab_keep_text(e, "%s", full);
-    return x->folder ? CADRE_OK : CADRE_NOMEM;
+    const char *slash = strrchr(path, '/');
+    x->path = lab_keep_text(e, "%s", path);
+    x->folder = lab_keep_text(e, "%.*s", slash && slash > path ? (int)(slash - path) : 1, slash ? path : ".");
+    return x->path && x->folder ? CADRE_OK : CADRE_NOMEM;
 }
 
-cadre_err lab_experiment_read(const char *path, lab_experiment **out, cadre_fail *why) {
-    char *text = NULL, *hex;
-    size_t len = 0;
+static cadre_err read_text(experiment *e, const char *name, const char *path, const char *text, size_t len) {
+    char *hex = lab_keep(e, 65, 1);
+    cadre_err err = hex ? place(e, path) : CADRE_NOMEM;
+    if (err) return err;
+    cadre_sha256(text, len, hex);
+    e->shown.sha256 = hex;
+    err = json_parse(name, text, len, &e->doc, e->why);
+    return err ? err : read_all(e);
+}
+
+cadre_err lab_experiment_parse(const char *name, const char *path, const char *text, size_t len, lab_experiment **out,
+                               cadre_fail *why) {
     experiment *e = mem_new(sizeof *e);
-    if (!e) return cadre_fail_set(why, CADRE_NOMEM, "%.200s: out of memory", path);
+    if (!e) return cadre_fail_set(why, CADRE_NOMEM, "%.200s: out of memory", name);
     e->why = why;
-    cadre_err err = file_read(path, FILE_MOST, &text, &len, why);
-    if (!err) err = place(e, path);
-    if (!err && !(hex = lab_keep(e, 65, 1))) err = CADRE_NOMEM;
-    if (!err) {
-        cadre_sha256(text, len, hex);
-        e->shown.sha256 = hex;
-        err = json_parse(path, text, len, &e->doc, why);
-    }
-    mem_free(text);
-    if (!err) err = read_all(e);
+    cadre_err err = read_text(e, name, path, text, len);
     e->why = NULL;
     if (err)
         lab_experiment_free(&e->shown);
     else
         *out = &e->shown;
+    return err;
+}
+
+cadre_err lab_experiment_read(const char *path, lab_experiment **out, cadre_fail *why) {
+    char *text, full[4096];
+    size_t len;
+    cadre_err err = file_read(path, FILE_MOST, &text, &len, why);
+    if (err) return err;
+    err = file_canonical(path, full, sizeof full, why);
+    if (!err) err = lab_experiment_parse(path, full, text, len, out, why);
+    mem_free(text);
     return err;
 }
 

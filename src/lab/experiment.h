@@ -30,6 +30,9 @@ cadre_err lab_check_path(experiment *e, const json *v);    /* v is a text that i
 cadre_err lab_check_pattern(experiment *e, const json *v); /* v is a text that is a pattern */
 /* Exactly one of the members json and pattern. */
 cadre_err lab_where(experiment *e, const json *v, lab_reader *reader, const char **where);
+/* From memory; `name` is what messages begin with, `path` (absolute) where the file would be. */
+cadre_err lab_experiment_parse(const char *name, const char *path, const char *text, size_t len, lab_experiment **out,
+                               cadre_fail *why);
 cadre_err lab_arms(experiment *e, const json *list); /* experiment_arm.c */
 
 /* The file that a command's first word means (manifest.c). IO: there is none. */
