@@ -16,7 +16,7 @@ typedef struct fact {
 
 typedef struct facts {
     fact *all; /* [count], one for each value that an arm has of a path */
-    int count, more, visits, without;
+    int count, cap, more, visits, without;
     bool failed;
 } facts;
 
@@ -91,6 +91,16 @@ static void add(facts *f, const char *path, int arm, const char *value) {
         f->more++;
         return;
     }
+    if (f->count == f->cap) {
+        int cap = f->cap ? f->cap * 2 : 16;
+        fact *grown = mem_resize(f->all, (size_t)f->cap * sizeof *grown, (size_t)cap * sizeof *grown);
+        if (!grown) {
+            f->failed = true;
+            return;
+        }
+        f->all = grown;
+        f->cap = cap;
+    }
     fact *x = &f->all[f->count++];
     snprintf(x->path, sizeof x->path, "%s", path);
     snprintf(x->value, sizeof x->value, "%s", value);
@@ -115,8 +125,8 @@ static void flatten(facts *f, const json *v, const char *path, int arm) {
 static bool gather(rep_page *p, facts *f) {
     int count;
     rep_visit *rows = rep_visits(p, REP_BY_VISIT, &count);
-    *f = (facts){.all = mem_new_array(FACTS_MOST, sizeof *f->all)};
-    for (int i = 0; f->all && i < count; i++) {
+    *f = (facts){0};
+    for (int i = 0; i < count; i++) {
         const json *m = rows[i].first->manifest;
         f->visits++;
         if (m && m->kind == JSON_OBJECT && m->child)
@@ -125,8 +135,8 @@ static bool gather(rep_page *p, facts *f) {
             f->without++;
     }
     mem_free(rows);
-    if (!f->all || f->failed) p->failed = true;
-    return f->all != NULL;
+    if (f->failed) p->failed = true;
+    return !f->failed;
 }
 
 /* ---- asking the facts ---- */
