@@ -76,6 +76,21 @@ static void say_sampling(const lab_samples *s) {
     say_pair("sampling", "%s", text);
 }
 
+/* Whoever else was at work: the mean over visits of the CPUs that others kept busy. */
+static void say_others(const lab_samples *s) {
+    double sum = 0;
+    int n = 0;
+    for (int i = 0; i < lab_samples_count(s); i++) {
+        const lab_sample *x = lab_samples_at(s, i);
+        const json *busy = json_get(json_get(x->manifest, "visit"), "others_cpus");
+        if (x->iteration > 1 || !busy || busy->kind != JSON_NUMBER) continue;
+        sum += busy->number;
+        n++;
+    }
+    if (n && sum / n > 0.25)
+        say_note("others kept %.1f CPUs busy while it ran; that is noise which a quiet machine does not have", sum / n);
+}
+
 cadre_err ab_conclude(const lab_experiment *e, const char *samples, const char *ledger, const char *supersedes,
                       ab_conclusion *out, cadre_fail *why) {
     lab_samples *s = NULL;
@@ -84,6 +99,7 @@ cadre_err ab_conclude(const lab_experiment *e, const char *samples, const char *
     *out = (ab_conclusion){0};
     cadre_err err = lab_samples_read(samples, &s, why);
     if (!err) say_sampling(s);
+    if (!err) say_others(s);
     if (!err) err = lab_verdict_new(s, &e->question, &v, why);
     for (int i = 0; !err && i < v->arm_count - 1; i++) {
         lab_verdict_say(v, i, text, sizeof text);

@@ -17,7 +17,7 @@ typedef struct plan_opts {
     OPTS_ROW(plan_opts, letter, name, kind, arg, member, low, high, what)
 static const opts_def defs[] = {
     O(0, "FILE", OPTS_REST, NULL, files, 0, 0, "the experiment (docs/lab.md)"),
-    O(0, "--noise", OPTS_TEXT, "SAMPLES", noise, 0, 0, "take the noise between visits, and their time, from these"),
+    O(0, "--noise", OPTS_TEXT, "SAMPLES|DIR", noise, 0, 0, "take the noise between visits, and their time, from these"),
     O(0, "--sd", OPTS_REAL, "PERCENT", sd, 1e-6, 1000, "the noise between visits, as a standard deviation"),
     O(0, "--try", OPTS_FLAG, NULL, try, 0, 0,
       "visit each arm once, in a folder of TMPDIR: are its figures found, is it at work?"),
@@ -233,17 +233,21 @@ static void gather(plan *p, const lab_samples *s, group *g, int *count, double *
     *seconds = timed ? *seconds / timed : NAN;
 }
 
-static cadre_err read_noise(plan *p, const char *path, cadre_fail *why) {
+static cadre_err read_noise(plan *p, const char *told, cadre_fail *why) {
     lab_samples *s;
     int n = 0;
     double seconds = 0;
+    static char path[OPEN_PATH_MAX];
+    if (file_is_dir(told) ? !file_join(path, sizeof path, told, "samples.jsonl")
+                          : snprintf(path, sizeof path, "%s", told) >= (int)sizeof path)
+        return cadre_fail_set(why, CADRE_IO, "%.200s...: path too long", told);
     cadre_err err = lab_samples_read(path, &s, why);
     if (err) return err;
     group *g = mem_new_array((size_t)lab_samples_count(s) + 1, sizeof *g);
     if (!g) err = cadre_fail_set(why, CADRE_NOMEM, "out of memory for %s", path);
     if (!err) gather(p, s, g, &n, &seconds);
     if (!err) p->seconds = seconds;
-    if (!err && isnan(p->sd)) p->sd = between(g, n), p->from = path;
+    if (!err && isnan(p->sd)) p->sd = between(g, n), p->from = told;
     if (!err && !n) err = cadre_fail_set(why, CADRE_RANGE, "%.300s: no sample of %.60s", path, p->e->question.metric);
     mem_free(g);
     lab_samples_free(s);

@@ -11,7 +11,7 @@ typedef struct lab_readers {
     const char *name;                     /* "cadre run" */
     const char *words;                    /* first words of a command that tell the program; the first of them is
                                              compared with the last part of a path */
-    bool cadre;                           /* takes --set and --json */
+    bool cadre;                           /* takes --set and --json; ends badly when any request fails */
     const char *output;                   /* file in the visit's folder, NULL: stdout */
     lab_metric metrics[LAB_METRICS_MOST]; /* a NULL name ends */
     bool zero_is_null;                    /* writes 0 for what it has not measured */

@@ -239,7 +239,7 @@ static cadre_err read_failed(const lab_readers *p, const lab_output *o, lab_read
     cadre_err err = lab_reading_sum(o, p->failed, &r->failed, why);
     if (!err) err = lab_reading_sum(o, p->asked, &asked, why);
     if (!err) err = lab_reading_sum(o, p->done, &done, why);
-    if (isnan(r->failed)) r->failed = asked - done;
+    if (isnan(r->failed)) r->failed = p->cadre && o->doc ? 0 : asked - done;
     return err;
 }
 
