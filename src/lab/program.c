@@ -92,6 +92,7 @@ const lab_readers lab_programs[] = {
                  J("output_tokens_per_s", "tokens/s", ".output_throughput"),
                  J("total_tokens_per_s", "tokens/s", ".total_token_throughput"),
                  J("requests_per_s", "requests/s", ".request_throughput"), J("duration_s", "s", ".duration"), WALL},
+     .first_times = ".ttfts[]",
      .tokens = "total_output_tokens",
      .failed = ".failed",
      .asked = ".num_prompts",

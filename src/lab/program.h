@@ -15,8 +15,10 @@ typedef struct lab_readers {
     const char *output;                   /* file in the visit's folder, NULL: stdout */
     lab_metric metrics[LAB_METRICS_MOST]; /* a NULL name ends */
     bool zero_is_null;                    /* writes 0 for what it has not measured */
-    const char *tokens;                   /* member: emitted by the requests behind a figure */
-    const char *failed, *asked, *done;    /* paths: failed requests; else those asked for less those done */
+    const char *first_times; /* path to the times to the first token, one a request: a 0 of one that did not fail was
+                                not measured, and spoils the means of ttft and tpot */
+    const char *tokens;      /* member: emitted by the requests behind a figure */
+    const char *failed, *asked, *done;            /* paths: failed requests; else those asked for less those done */
     const char *accepted, *drafts, *draft_tokens; /* paths; accepted without the bonus token */
     lab_outputs outputs;
     const char *switches;                     /* path to "name=value" texts: all that differ from their defaults */

@@ -243,6 +243,19 @@ static cadre_err read_failed(const lab_readers *p, const lab_output *o, lab_read
     return err;
 }
 
+static void count_zero(void *ctx, const json *v) {
+    *(int *)ctx += v->kind == JSON_NUMBER && v->number == 0;
+}
+
+/* A request that was answered without its first token's time went into the means as if that had been 0. */
+static void drop_spoiled(const lab_readers *p, const lab_output *o, lab_reading *r) {
+    int zeros = 0;
+    lab_path_each(root_of(o), p->first_times, count_zero, &zeros);
+    if (!(zeros > (isnan(r->failed) ? 0 : r->failed))) return;
+    for (int i = 0; i < r->count; i++)
+        if (strstr(r->figures[i].name, "ttft") || strstr(r->figures[i].name, "tpot")) r->figures[i].value = NAN;
+}
+
 cadre_err lab_reading_make(const lab_experiment *e, const lab_arm *arm, const lab_output *o, double seconds,
                            lab_reading *r, cadre_fail *why) {
     const lab_readers *p = lab_experiment_readers(e);
@@ -250,6 +263,7 @@ cadre_err lab_reading_make(const lab_experiment *e, const lab_arm *arm, const la
     *r = (lab_reading){.active = LAB_ACTIVE_UNKNOWN, .text_bytes = NAN};
     cadre_err err = read_figures(e, o, seconds, r, why);
     if (!err) err = read_failed(p, o, r, why);
+    if (!err) drop_spoiled(p, o, r);
     if (!err) err = lab_reading_sum(o, p->accepted, &r->accepted, why);
     if (!err) err = lab_reading_sum(o, p->drafts, &r->drafts, why);
     if (!err) err = lab_reading_sum(o, p->draft_tokens, &r->draft_tokens, why);

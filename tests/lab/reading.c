@@ -183,6 +183,14 @@ static void vllm(void **state) {
     assert_int_equal(json_root(v.r.requests)->count, 3);
     assert_true(v.r.text_bytes == 2); /* B03: told apart from tokens, which are counted */
     done(&v);
+    /* B01: an answer without a first token has the time 0, which went into the means; the rest was measured */
+    v = read_as("vllm bench serve", "", "", "", "", "result.json",
+                "{\"num_prompts\": 2, \"completed\": 2, \"failed\": 0, \"ttfts\": [0.1, 0.0], \"mean_tpot_ms\": 600.0, "
+                "\"mean_ttft_ms\": 50.0, \"output_throughput\": 5.0, \"total_output_tokens\": 4}");
+    is(&v, "tpot_ms", 1, NAN, 4);
+    is(&v, "ttft_ms", 1, NAN, 4);
+    is(&v, "output_tokens_per_s", 1, 5, 4);
+    done(&v);
     /* an older file, which does not say how many failed; and no request that was answered: nothing was measured */
     v = read_as("vllm bench serve", "", "", "", "", "result.json",
                 "{\"num_prompts\": 16, \"completed\": 0, \"mean_tpot_ms\": 0.0, \"mean_ttft_ms\": 0.0, "
