@@ -59,6 +59,7 @@ typedef struct gpu_lists {
     int *next, *left, *done_down, *done_up, *counts, *gathered; /* zero between runs */
     int *list, *ids;
     float *weights;
+    int *place;
 } gpu_lists;
 typedef struct moe_gpu_space {
     dev_cuda *gpu;

@@ -52,18 +52,20 @@ static cadre_err compile_experts(moe_gpu *m, gpu_set *s, int i, cadre_fail *why)
     define_shape(&o, s);
     define(&o, "F_EXPERT", s->f);
     define(&o, "ACT", (int)s->act);
-    define(&o, "WGMMA", k->wgmma);
     define(&o, "TOKEN_TILES", k->tokens / 8);
-    define(&o, "FEW_TOKENS", k->few);
+    define(&o, "STAGES", k->stages);
+    define(&o, "MOST_TASKS", plan_gpu_tasks(&s->plan.key, row));
+    if (k->wgmma) {
+        define(&o, "FEW_TOKENS", k->few);
+        return gpu_kernel_new(m->gpu, "prefill.cu", "prefill", o.list, o.count, PREFILL_THREADS,
+                              plan_gpu_shared(&s->plan.key, row), &s->kernels[i], why);
+    }
     define(&o, "WARPS", k->warps);
     define(&o, "UP_TILES", k->up);
     define(&o, "DOWN_TILES", k->down);
     define(&o, "KC", k->kc);
-    define(&o, "STAGES", k->stages);
     define(&o, "AHEAD", k->ahead);
-    define(&o, "COPIERS", k->copiers);
-    define(&o, "MOST_TASKS", plan_gpu_tasks(&s->plan.key, row));
-    return gpu_kernel_new(m->gpu, "experts.cu", "experts", o.list, o.count, 32 * (unsigned)(k->copiers + 2 + k->warps),
+    return gpu_kernel_new(m->gpu, "experts.cu", "experts", o.list, o.count, EXPERTS_THREADS(k->warps),
                           plan_gpu_shared(&s->plan.key, row), &s->kernels[i], why);
 }
 

@@ -45,6 +45,7 @@ static void take_lists(gpu_lists *l, arena *a, const gpu_set *s, size_t n) {
     l->list = arena_take(a, (size_t)s->e * pairs, sizeof(int));
     l->ids = arena_take(a, pairs, sizeof(int));
     l->weights = arena_take(a, pairs, sizeof(float));
+    l->place = arena_take(a, pairs, sizeof(int));
 }
 
 static size_t larger(size_t a, size_t b) {
@@ -60,7 +61,7 @@ static void take_rows(moe_gpu_space *s, arena *a, const moe_gpu *m, size_t n) {
     s->xb = arena_take(a, n * x, sizeof *s->xb);
     s->xs = arena_take(a, larger(rows, shared) * x, sizeof *s->xs);
     s->h = arena_take(a, larger(rows * (size_t)row_of(d->f), shared * (size_t)row_of(d->shared_f)), sizeof *s->h);
-    s->y = arena_take(a, n * (size_t)d->k * (size_t)cuda_tiles(d->d) * 16, sizeof *s->y);
+    s->y = arena_take(a, larger(rows, shared) * (size_t)cuda_tiles(d->d) * 16, sizeof *s->y);
 }
 
 static void place(moe_gpu_space *s, arena *a, const moe_gpu *m) {
@@ -229,6 +230,7 @@ static cadre_err run_set(const part *p, gpu_set *set, const gpu_lists *l, const 
                       .y = p->s->y,
                       .xs = p->s->xs,
                       .gathered = l->gathered,
+                      .place = l->place,
                       .ldx = own ? set->d : row_of(set->d),
                       .ldo = set->d,
                       .counts = l->counts,
@@ -245,9 +247,10 @@ static cadre_err run_set(const part *p, gpu_set *set, const gpu_lists *l, const 
                       .add = add};
     void *args[] = {&a};
     atomic_fetch_add_explicit(&set->plan.rows[i].runs, 1, memory_order_relaxed);
-    profile_op op = {set->plan.key.role, NULL, "experts_bf16_sm90",
+    profile_op op = {set->plan.key.role, NULL, wgmma ? "prefill_bf16_sm90" : "experts_bf16_sm90",
                      set->e == 1 ? set->up_stride + set->down_stride : 0};
-    return launch(p, &op, &set->kernels[i], (size_t)dev_cuda_about(p->m->gpu)->sms, args);
+    size_t sms = (size_t)dev_cuda_about(p->m->gpu)->sms;
+    return launch(p, &op, &set->kernels[i], wgmma ? sms / PREFILL_CLUSTER * PREFILL_CLUSTER : sms, args);
 }
 
 static cadre_err run_shared(const part *p, float *sum) {

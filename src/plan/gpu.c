@@ -19,16 +19,17 @@ typedef struct rule {
     const char *text;
 } rule;
 
-/* Measured on an H200. wgmma, tokens, few, warps, up, down, kc, stages, ahead, copiers. */
+/* Measured on an H200. wgmma, tokens, few, warps, up, down, kc, stages, ahead; those of wgmma are
+ * tokens, few and stages, and it has 8 warps with a row tile each in 2 blocks. */
 static const rule rules[] = {
-    {TOKENS, 1, true, {0, 8, 8, 8, 6, 8, 128, 6, 48, 1, 0}, "one token: its items fill whole waves"},
-    {ROWS, 2, false, {0, 8, 8, 8, 8, 8, 128, 6, 64, 1, 0}, "up to 2 rows an expert: 8 tokens a pass"},
-    {ROWS, 6, false, {0, 16, 8, 8, 8, 8, 128, 5, 64, 1, 0}, "up to 6 rows an expert: 16 tokens a pass"},
-    {ROWS, 12, false, {0, 24, 8, 8, 16, 16, 64, 5, 64, 1, 0}, "up to 12 rows an expert: 24 tokens a pass"},
-    {ROWS, 40, false, {0, 32, 8, 8, 16, 16, 64, 5, 64, 1, 0}, "up to 40 rows an expert: 32 tokens a pass"},
-    {ROWS, 96, false, {1, 96, 64, 8, 8, 8, 64, 7, 256, 2, 0}, "up to 96 rows an expert: wgmma"},
-    {ROWS, INT_MAX, false, {1, 256, 160, 8, 8, 8, 64, 4, 256, 2, 0}, "many rows an expert: wide wgmma"},
-    {ROWS, INT_MAX, false, {0, 96, 8, 8, 16, 16, 64, 4, 64, 1, 0}, "many rows an expert, widths that wgmma lacks"},
+    {TOKENS, 1, true, {0, 8, 8, 8, 6, 8, 128, 6, 48, 0}, "one token: its items fill whole waves"},
+    {ROWS, 2, false, {0, 8, 8, 8, 8, 8, 128, 6, 64, 0}, "up to 2 rows an expert: 8 tokens a pass"},
+    {ROWS, 6, false, {0, 16, 8, 8, 8, 8, 128, 5, 64, 0}, "up to 6 rows an expert: 16 tokens a pass"},
+    {ROWS, 12, false, {0, 24, 8, 8, 16, 16, 64, 5, 64, 0}, "up to 12 rows an expert: 24 tokens a pass"},
+    {ROWS, 40, false, {0, 32, 8, 8, 16, 16, 64, 5, 64, 0}, "up to 40 rows an expert: 32 tokens a pass"},
+    {ROWS, 96, false, {1, 96, 64, 8, 8, 8, 64, 7, 256, 0}, "up to 96 rows an expert: wgmma"},
+    {ROWS, INT_MAX, false, {1, 256, 144, 8, 8, 8, 64, 4, 256, 0}, "many rows an expert: wide wgmma"},
+    {ROWS, INT_MAX, false, {0, 96, 8, 8, 16, 16, 64, 4, 64, 0}, "many rows an expert, widths that wgmma lacks"},
 };
 
 /* Tokens of a cluster: few clusters leave the GPU idle, many read the gate's weights again and again. */
@@ -117,8 +118,9 @@ int plan_gpu_tasks(const plan_gpu_key *key, const plan_gpu_row *row) {
 
 size_t plan_gpu_shared(const plan_gpu_key *key, const plan_gpu_row *row) {
     const plan_gpu_knobs *k = &row->knobs;
-    int tiles = k->up > k->down ? k->up : k->down;
-    return (size_t)EXPERTS_SHARED(k->wgmma, k->tokens, tiles, k->kc, k->stages, key->e, plan_gpu_tasks(key, row));
+    int tiles = k->up > k->down ? k->up : k->down, tasks = plan_gpu_tasks(key, row);
+    if (k->wgmma) return (size_t)PREFILL_SHARED(k->tokens, k->stages, key->e, tasks);
+    return (size_t)EXPERTS_SHARED(k->tokens, tiles, k->kc, k->stages, key->e, tasks);
 }
 
 size_t plan_gpu_router_shared(const plan_gpu_key *key, const plan_gpu_row *row) {
@@ -130,22 +132,22 @@ size_t plan_gpu_router_shared(const plan_gpu_key *key, const plan_gpu_row *row) 
 static const char *mma_fault(const plan_gpu_knobs *k) {
     if (k->tokens % 8) return "tokens is no multiple of 8";
     if (k->kc != 64 && k->kc != 128 && k->kc != 256) return "kc is not 64, 128 or 256";
-    if (k->copiers != 1) return "copiers is not 1, which mma takes";
     return NULL;
 }
 
+/* Those that wgmma.cuh has. */
 static bool wgmma_width(int tokens) {
-    return tokens % 32 == 0 && tokens >= 32 && tokens <= 256;
+    static const int widths[] = {32, 64, 96, 128, 144, 192, 256};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        if (tokens == widths[i]) return true;
+    return false;
 }
 
 static const char *wgmma_fault(const plan_gpu_key *key, const plan_gpu_knobs *k) {
     if (!wgmma_fits(key)) return "wgmma needs compute capability 9.0, and d and f that fill up 64s";
-    if (!wgmma_width(k->tokens) || !wgmma_width(k->few)) return "tokens or few is no multiple of 32, which wgmma takes";
+    if (!wgmma_width(k->tokens) || !wgmma_width(k->few))
+        return "tokens or few is not 32, 64, 96, 128, 144, 192 or 256, which wgmma takes";
     if (k->few > k->tokens) return "few is more than tokens";
-    if (k->kc != 64) return "kc is not 64, which wgmma takes";
-    if (k->warps % 4) return "warps is no multiple of 4, which wgmma takes";
-    if (k->up > k->warps || k->down > k->warps) return "up or down is more than warps, and wgmma has one tile a warp";
-    if (k->copiers != 2 && k->copiers != 6) return "copiers is not 2 or 6, which wgmma takes";
     return NULL;
 }
 
@@ -274,10 +276,11 @@ void plan_gpu_text(const plan_gpu_knobs *k, char *text, size_t size) {
         snprintf(text, size, "tokens=%d", k->router);
         return;
     }
-    int n = snprintf(text, size, "%s tokens=%d warps=%d up=%d down=%d kc=%d stages=%d ahead=%d",
-                     k->wgmma ? "wgmma" : "mma", k->tokens, k->warps, k->up, k->down, k->kc, k->stages, k->ahead);
-    if (k->wgmma && n > 0 && (size_t)n < size)
-        snprintf(text + n, size - (size_t)n, " few=%d copiers=%d", k->few, k->copiers);
+    if (k->wgmma)
+        snprintf(text, size, "wgmma tokens=%d few=%d stages=%d", k->tokens, k->few, k->stages);
+    else
+        snprintf(text, size, "mma tokens=%d warps=%d up=%d down=%d kc=%d stages=%d ahead=%d", k->tokens, k->warps,
+                 k->up, k->down, k->kc, k->stages, k->ahead);
 }
 
 static void put_receipt(const plan_gpu_key *key, const plan_gpu_row *row, bool router, cadre_receipt *out) {

@@ -17,7 +17,6 @@
     X(kc, 64, 256, "inputs of one stage")                                         \
     X(stages, 2, 16, "stages of a block's ring")                                  \
     X(ahead, 1, 256, "KB of weights that a block asks for at a time")             \
-    X(copiers, 1, 6, "warps that copy activations")                               \
     X(router, 8, 64, "tokens that a cluster of the router takes")
 
 typedef struct plan_gpu_knobs {

@@ -387,14 +387,14 @@ static void unset(void) {
 }
 
 static const char *const configs[] = {
-    "wgmma=0 tokens=8 warps=8 up=6 down=8 kc=128 stages=5 ahead=48 copiers=1 router=8",
-    "wgmma=0 tokens=8 warps=1 up=1 down=1 kc=64 stages=2 ahead=1 copiers=1 router=16",
-    "wgmma=0 tokens=16 warps=4 up=3 down=5 kc=256 stages=3 ahead=24 copiers=1 router=32",
-    "wgmma=0 tokens=32 warps=8 up=16 down=16 kc=64 stages=5 ahead=64 copiers=1 router=64",
-    "wgmma=0 tokens=96 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 copiers=1 router=64",
-    "wgmma=1 tokens=32 few=32 warps=8 up=8 down=8 kc=64 stages=8 ahead=112 copiers=2 router=8",
-    "wgmma=1 tokens=96 few=64 warps=8 up=8 down=8 kc=64 stages=7 ahead=256 copiers=2 router=64",
-    "wgmma=1 tokens=256 few=160 warps=8 up=8 down=8 kc=64 stages=4 ahead=256 copiers=2 router=32",
+    "wgmma=0 tokens=8 warps=8 up=6 down=8 kc=128 stages=5 ahead=48 router=8",
+    "wgmma=0 tokens=8 warps=1 up=1 down=1 kc=64 stages=2 ahead=1 router=16",
+    "wgmma=0 tokens=16 warps=4 up=3 down=5 kc=256 stages=3 ahead=24 router=32",
+    "wgmma=0 tokens=32 warps=8 up=16 down=16 kc=64 stages=5 ahead=64 router=64",
+    "wgmma=0 tokens=96 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 router=64",
+    "wgmma=1 tokens=32 few=32 warps=8 up=8 down=8 kc=64 stages=8 ahead=112 router=8",
+    "wgmma=1 tokens=96 few=64 warps=8 up=8 down=8 kc=64 stages=7 ahead=256 router=64",
+    "wgmma=1 tokens=256 few=144 warps=8 up=8 down=8 kc=64 stages=4 ahead=256 router=32",
 };
 
 static bool takes_wgmma(const rig *g) {

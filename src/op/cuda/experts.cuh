@@ -2,26 +2,34 @@
 typedef struct experts_args {
     int n, cap;                     /* tokens now; places of an expert's list */
     const void *w_up, *w_down;      /* packed tiles of all experts */
-    const unsigned short *x;        /* [n][ldx] bf16; in lane order for mma, as it is for wgmma */
-    unsigned short *h, *y;          /* [EXPERTS_ROWS][steps * 16 of f], [n * k][row tiles * 16 of d]; bf16 */
-    unsigned short *xs;             /* wgmma: [EXPERTS_ROWS][steps * 16 of d], x by tasks */
-    int *gathered;                  /* wgmma: one per task, zero between launches */
+    const unsigned short *x;        /* [n][ldx] bf16; in lane order; as it is for prefill */
+    unsigned short *h, *y;          /* [EXPERTS_ROWS][steps * 16 of f], [EXPERTS_ROWS][row tiles * 16 of d]; bf16 */
+    unsigned short *xs;             /* prefill: [EXPERTS_ROWS][steps * 16 of d], x by tasks */
+    int *gathered;                  /* prefill: one per task, zero between launches */
+    int *place;                     /* prefill: [n * k], the row of a pair */
     long long ldx, ldo;             /* elements */
     int *counts;                    /* [e] pairs of each expert; back to zero at the end */
     const int *list;                /* [e][cap] pairs */
     const int *ids;                 /* [n * k], -1: empty slot */
     const float *weights;           /* [n * k] */
     void *out;                      /* [n][ldo] */
-    int *next, *done_up, *done_down, *left; /* counters, zero between launches: done_up one per expert, the others alone */
+    int *next, *done_up, *done_down, *left; /* counters, zero between launches: done_up one per expert, the others alone on
+                                               a line of 32; prefill uses two of next, four of done_down */
     float limit;
     int out_bf16, add;
 } experts_args;
 
-/* Bytes of dynamic shared memory of a block; `tiles`: the larger of UP_TILES and DOWN_TILES. The text checks that it is enough. */
-#define EXPERTS_STAGE(wgmma, tokens, tiles, kc) ((kc) / 64 * (tiles) * 2048 + (tokens) * ((wgmma) ? 2 * (kc) : 2 * (kc) + 64))
-#define EXPERTS_SHARED(wgmma, tokens, tiles, kc, stages, experts, tasks)                                           \
-    ((stages) * EXPERTS_STAGE(wgmma, tokens, tiles, kc) + (stages) * 64 + ((stages) + 1) * (tokens) * 4 + (experts) * 4 + \
-     (tasks) * ((wgmma) ? 8 : 4) + 256)
+/* Threads of a block: three warps, and four, that do not multiply. */
+#define EXPERTS_THREADS(warps) (32 * (3 + (warps)))
+#define PREFILL_THREADS        (32 * (4 + 8))
+/* Blocks of a cluster of prefill: the grid is a multiple. */
+#define PREFILL_CLUSTER 2
+
+/* Bytes of dynamic shared memory of a block; `tiles`: the larger of UP_TILES and DOWN_TILES. The texts check that it is enough. */
+#define EXPERTS_STAGE(tokens, tiles, kc) ((kc) / 64 * (tiles) * 2048 + (tokens) * (2 * (kc) + 64))
+#define EXPERTS_SHARED(tokens, tiles, kc, stages, experts, tasks) \
+    ((stages) * (EXPERTS_STAGE(tokens, tiles, kc) + 64) + ((stages) + 1) * (tokens) * 4 + (experts) * 4 + (tasks) * 4 + 256)
+#define PREFILL_SHARED(tokens, stages, experts, tasks) ((stages) * (8 * 2048 + (tokens) * 128 + 80) + (experts) * 4 + (tasks) * 8 + 256)
 /* Rows of h and xs: every expert's pairs up to a multiple of 8. */
 #define EXPERTS_ROWS(n, k, experts) ((long long)(n) * (k) + 8ll * (experts))
 /* Most tasks that n tokens can make: every expert may have one that is not full. */

@@ -6,6 +6,7 @@
  * has the experts j, j + 32, ... in registers. Compiled for D_MODEL, EXPERTS, CHOSEN.
  */
 #include "common.cuh"
+#include "cluster.cuh"
 #include "router.cuh"
 
 #define TOKENS  (8 * TOKEN_TILES)
@@ -24,23 +25,10 @@ struct shared {
     float *choice; /* [warps][EXPERTS], for groups; then [warps][groups] */
 };
 
-DEVICE u32 cluster_rank() {
-    u32 r;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
-    return r;
-}
-DEVICE void cluster_arrive() {
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-DEVICE void cluster_wait() {
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
 /* What block `rank` of the cluster has at the place of `mine`. */
 DEVICE float load_peer(u32 mine, u32 rank) {
     float v;
-    u32 address;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(mine), "r"(rank));
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(cluster_address(mine, rank)) : "memory");
     return v;
 }
 

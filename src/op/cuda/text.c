@@ -36,11 +36,10 @@ bool op_cuda_text_is_header(const op_cuda_text *text) {
 #define ODD                    SHAPE(250, 71, 33, 3)                 /* no width fits anything */
 /* tokens: tiles of 8; up, down: row tiles */
 #define MMA(tokens, warps, up, down, kc, stages, ahead, tasks)                                                          \
-    " -DWGMMA=0 -DTOKEN_TILES=" #tokens " -DFEW_TOKENS=8 -DWARPS=" #warps " -DUP_TILES=" #up " -DDOWN_TILES=" #down     \
-    " -DKC=" #kc " -DSTAGES=" #stages " -DAHEAD=" #ahead " -DCOPIERS=1 -DMOST_TASKS=" #tasks
-#define WGMMA(tokens, few, copiers, stages, ahead, tasks)                                                               \
-    " -DWGMMA=1 -DTOKEN_TILES=" #tokens " -DFEW_TOKENS=" #few " -DWARPS=8 -DUP_TILES=8 -DDOWN_TILES=8 -DKC=64"          \
-    " -DSTAGES=" #stages " -DAHEAD=" #ahead " -DCOPIERS=" #copiers " -DMOST_TASKS=" #tasks
+    " -DTOKEN_TILES=" #tokens " -DWARPS=" #warps " -DUP_TILES=" #up " -DDOWN_TILES=" #down " -DKC=" #kc                 \
+    " -DSTAGES=" #stages " -DAHEAD=" #ahead " -DMOST_TASKS=" #tasks
+#define WGMMA(tokens, few, stages, tasks)                                                                               \
+    " -DTOKEN_TILES=" #tokens " -DFEW_TOKENS=" #few " -DSTAGES=" #stages " -DMOST_TASKS=" #tasks
 
 #define COUNT(block, warps, atomics, private)                                                                           \
     "-DBLOCK=" #block " -DWARPS=" #warps " -DATOMICS=" #atomics " -DPRIVATE=" #private
@@ -55,25 +54,25 @@ const op_cuda_corner op_cuda_corners[] = {
     {"experts.cu", sm90, QWEN MMA(2, 8, 8, 8, 128, 5, 64, 192)},
     {"experts.cu", sm90, QWEN MMA(3, 8, 16, 16, 64, 5, 64, 192)},
     {"experts.cu", sm90, QWEN MMA(4, 8, 16, 16, 64, 5, 64, 320)},
-    {"experts.cu", sm90, QWEN WGMMA(12, 64, 2, 7, 256, 256)},
-    {"experts.cu", sm90, QWEN WGMMA(32, 160, 2, 4, 256, 384)},
+    {"prefill.cu", sm90, QWEN WGMMA(12, 64, 7, 256)},
+    {"prefill.cu", sm90, QWEN WGMMA(32, 144, 4, 384)},
     {"experts.cu", sm90, NEMOTRON MMA(1, 8, 6, 8, 128, 6, 48, 192)},
     {"experts.cu", sm90, NEMOTRON MMA(2, 8, 8, 8, 128, 5, 64, 192)},
     {"experts.cu", sm90, NEMOTRON MMA(4, 8, 16, 16, 64, 5, 64, 320)},
-    {"experts.cu", sm90, NEMOTRON WGMMA(12, 64, 2, 7, 256, 256)},
-    {"experts.cu", sm90, NEMOTRON WGMMA(32, 160, 2, 4, 256, 320)},
+    {"prefill.cu", sm90, NEMOTRON WGMMA(12, 64, 7, 256)},
+    {"prefill.cu", sm90, NEMOTRON WGMMA(32, 144, 4, 320)},
     {"experts.cu", sm90, DEEPSEEK MMA(1, 8, 8, 6, 128, 6, 48, 128)},
     {"experts.cu", sm90, DEEPSEEK MMA(4, 8, 16, 16, 64, 5, 64, 192)},
-    {"experts.cu", sm90, DEEPSEEK WGMMA(32, 160, 2, 4, 256, 256)},
+    {"prefill.cu", sm90, DEEPSEEK WGMMA(32, 144, 4, 256)},
     {"experts.cu", sm90, DEMO MMA(1, 8, 8, 8, 128, 6, 64, 64)},
-    {"experts.cu", sm90, DEMO WGMMA(32, 160, 2, 4, 256, 192)},
+    {"prefill.cu", sm90, DEMO WGMMA(32, 144, 4, 192)},
     /* ends of the knobs */
     {"experts.cu", sm90, ODD " -DACT=0" MMA(1, 1, 1, 1, 64, 2, 1, 64)},
     {"experts.cu", sm90, ODD " -DACT=1" MMA(2, 4, 3, 5, 256, 3, 24, 64)},
     {"experts.cu", sm90, ODD " -DACT=2" MMA(4, 12, 12, 24, 64, 3, 96, 64)},
     {"experts.cu", sm90, ODD " -DACT=0" MMA(12, 8, 16, 16, 64, 4, 64, 320)},
-    {"experts.cu", sm90, QWEN WGMMA(4, 32, 2, 8, 112, 1152)},
-    {"experts.cu", sm90, QWEN WGMMA(20, 128, 6, 5, 80, 576)},
+    {"prefill.cu", sm90, QWEN WGMMA(4, 32, 8, 1152)},
+    {"prefill.cu", sm90, QWEN WGMMA(24, 128, 5, 576)},
     /* routers */
     {"router.cu", sm90, SHAPE(2048, 768, 128, 8) " -DX_F32=0 -DTOKEN_TILES=1"},
     {"router.cu", sm90, SHAPE(2048, 768, 128, 8) " -DX_F32=0 -DTOKEN_TILES=4"},

@@ -10,20 +10,23 @@
 
 /* X(symbol, name that #include and messages use). Headers are those that are no .cu; every text may include them all.
  */
-#define OP_CUDA_TEXTS(X)                  \
-    X(op_exp_h, "exp.h")                  \
-    X(op_cuda_common_cuh, "common.cuh")   \
-    X(op_cuda_wgmma_cuh, "wgmma.cuh")     \
-    X(op_cuda_experts_cuh, "experts.cuh") \
-    X(op_cuda_experts_cu, "experts.cu")   \
-    X(op_cuda_router_cuh, "router.cuh")   \
-    X(op_cuda_router_cu, "router.cu")     \
-    X(op_cuda_lists_cuh, "lists.cuh")     \
-    X(op_cuda_lists_cu, "lists.cu")       \
-    X(op_cuda_pack_cu, "pack.cu")         \
-    X(op_cuda_count_cuh, "count.cuh")     \
-    X(op_cuda_count_cu, "count.cu")       \
-    X(op_cuda_bits_cuh, "bits.cuh")       \
+#define OP_CUDA_TEXTS(X)                              \
+    X(op_exp_h, "exp.h")                              \
+    X(op_cuda_common_cuh, "common.cuh")               \
+    X(op_cuda_wgmma_cuh, "wgmma.cuh")                 \
+    X(op_cuda_cluster_cuh, "cluster.cuh")             \
+    X(op_cuda_experts_cuh, "experts.cuh")             \
+    X(op_cuda_experts_parts_cuh, "experts_parts.cuh") \
+    X(op_cuda_experts_cu, "experts.cu")               \
+    X(op_cuda_prefill_cu, "prefill.cu")               \
+    X(op_cuda_router_cuh, "router.cuh")               \
+    X(op_cuda_router_cu, "router.cu")                 \
+    X(op_cuda_lists_cuh, "lists.cuh")                 \
+    X(op_cuda_lists_cu, "lists.cu")                   \
+    X(op_cuda_pack_cu, "pack.cu")                     \
+    X(op_cuda_count_cuh, "count.cuh")                 \
+    X(op_cuda_count_cu, "count.cu")                   \
+    X(op_cuda_bits_cuh, "bits.cuh")                   \
     X(op_cuda_bits_cu, "bits.cu")
 
 typedef struct op_cuda_text {

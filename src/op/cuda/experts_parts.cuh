@@ -1,0 +1,202 @@
+/* experts_parts.cuh: what the texts that run experts share (experts.cu for few tokens, prefill.cu for many): tasks and items,
+ * the activation, the slots of a token. A *task* is an expert with up to TOKENS of its pairs; an *item* is some row tiles of
+ * one task. Items come in a fixed order, all of the up product and then the down product, task by task; blocks draw them
+ * from a counter.
+ */
+/* The shape, compiled in: D_MODEL, F_EXPERT, EXPERTS, CHOSEN. */
+#define UP_STEPS   ((D_MODEL + 31) / 32 * 2)
+#define DOWN_STEPS ((F_EXPERT + 31) / 32 * 2)
+#define UP_ROWS    (DOWN_STEPS * (ACT == 2 ? 1 : 2)) /* row tiles of an expert */
+#define DOWN_ROWS  ((D_MODEL + 15) / 16)
+#define GROUPS     ((UP_ROWS + UP_TILES - 1) / UP_TILES)
+#define BLOCKS     ((DOWN_ROWS + DOWN_TILES - 1) / DOWN_TILES)
+#define MOST_TILES (UP_TILES > DOWN_TILES ? UP_TILES : DOWN_TILES)
+#define TOKENS     (8 * TOKEN_TILES)
+
+/* What an item is. */
+enum { UP, DOWN, END };
+struct __align__(16) work {
+    int kind, task, expert;
+    int first, count; /* pairs list[first .. first + count) of the expert */
+    int tile, tiles;  /* row tiles */
+};
+DEVICE int steps_of(const work &w) {
+    return w.kind == UP ? UP_STEPS : DOWN_STEPS;
+}
+
+/* What there is to do, the same in all blocks. */
+struct task_list {
+    int tasks;
+    int counts[EXPERTS];
+    u32 task[MOST_TASKS]; /* expert << 16 | which TOKENS of it */
+    int row[TASK_ROWS];   /* the first of its rows of activations, a multiple of 8 */
+};
+
+DEVICE int ceil_div(int a, int b) {
+    return (a + b - 1) / b;
+}
+
+/* Inclusive sum over the lanes. */
+DEVICE int scan(int v, int lane) {
+    for (int d = 1; d < 32; d *= 2) {
+        int below = __shfl_up_sync(~0u, v, d);
+        if (lane >= d) v += below;
+    }
+    return v;
+}
+/* How many of an expert's pairs a task takes: its tasks are alike. */
+DEVICE int task_size(int all) {
+    int chunks = ceil_div(all, TOKENS);
+    return chunks <= 1 ? all : ceil_div(ceil_div(all, chunks), 8) * 8;
+}
+/* Which pairs of its expert a task has. */
+DEVICE void pairs_of(const task_list &l, int task, int *expert, int *first, int *count) {
+    *expert = (int)(l.task[task] >> 16);
+    int all = l.counts[*expert], each = task_size(all);
+    *first = (int)(l.task[task] & 0xffffu) * each;
+    *count = min(each, all - *first);
+}
+/* Tasks in order of experts, by one warp. */
+DEVICE void list_tasks(const experts_args &a, task_list &l, int lane) {
+    const int rounds = (EXPERTS + 31) / 32;
+    int tasks = 0, rows = 0, count[rounds];
+#pragma unroll
+    for (int i = 0; i < rounds; i++) count[i] = i * 32 + lane < EXPERTS ? a.counts[i * 32 + lane] : 0;
+#pragma unroll
+    for (int i = 0; i < rounds; i++) {
+        int e = i * 32 + lane, n = ceil_div(count[i], TOKENS), sum = scan(n, lane);
+        if (e < EXPERTS) l.counts[e] = count[i];
+        for (int j = 0; j < n; j++) l.task[tasks + sum - n + j] = (u32)e << 16 | (u32)j;
+        if (TASK_ROWS > 1) {
+            int wide = ceil_div(count[i], 8) * 8, at = scan(wide, lane);
+            for (int j = 0; j < n; j++) l.row[tasks + sum - n + j] = rows + at - wide + j * task_size(count[i]);
+            rows += __shfl_sync(~0u, at, 31);
+        }
+        tasks += __shfl_sync(~0u, sum, 31);
+    }
+    if (lane == 0) l.tasks = tasks;
+}
+
+struct ring {
+    int stage, parity;
+    DEVICE_METHOD void next() {
+        if (++stage == STAGES) stage = 0, parity ^= 1;
+    }
+};
+
+/* ---- waiting for other blocks ---- */
+/* By whole warps: until the counter is there, and what was written before it can be read. */
+DEVICE void wait_count(const int *counter, int least) {
+    if ((threadIdx.x & 31) == 0)
+        while (load_acquire(counter) < least) {}
+    __syncwarp();
+}
+
+/* ---- telling other blocks ---- */
+/* Items whose results are written, STORED of them not told yet. */
+#define STORED 4
+struct telling {
+    u64 stored[STORED], told[STORED];
+    int *counter[STORED]; /* that the item is counted in, NULL: no more */
+};
+struct teller {
+    int slot, parity;
+    DEVICE_METHOD void next() {
+        if (++slot == STORED) slot = 0, parity ^= 1;
+    }
+};
+DEVICE void telling_init(telling &t) {
+    for (int i = 0; i < STORED; i++) {
+        barrier_init(shared_address(&t.stored[i]), WARPS);
+        barrier_init(shared_address(&t.told[i]), 1);
+    }
+}
+/* By each warp that multiplies, when it has written its part of an item: all say the same. The teller may be busy with items
+ * before. */
+DEVICE void hand_over(telling &t, teller *at, int *counter, int lane) {
+    __syncwarp();
+    barrier_wait(shared_address(&t.told[at->slot]), (u32)at->parity ^ 1u);
+    if (lane == 0) {
+        t.counter[at->slot] = counter;
+        barrier_arrive(shared_address(&t.stored[at->slot]));
+    }
+    at->next();
+}
+/* The warp that tells. Its fences take long; those who multiply need not wait for them. */
+DEVICE void tell(telling &t, int lane) {
+    teller at = {0, 0};
+    for (;;) {
+        barrier_wait(shared_address(&t.stored[at.slot]), (u32)at.parity);
+        int *counter = t.counter[at.slot];
+        if (!counter) break;
+        if (lane == 0) {
+            add_release(counter, 1);
+            barrier_arrive(shared_address(&t.told[at.slot]));
+        }
+        at.next();
+    }
+}
+
+/* ---- the activation ---- */
+#if ACT == 2
+DEVICE float relu2(float v) {
+    v = fmaxf(v, 0.0f);
+    return __fmul_rn(v, v);
+}
+#else
+DEVICE float activate(const experts_args &a, float gate, float up) {
+#if ACT == 1
+    gate = fminf(gate, a.limit), up = fminf(fmaxf(up, -a.limit), a.limit);
+#endif
+    return __fmul_rn(silu_id(gate), up);
+}
+#endif
+/* c: rows g and g + 8 of a row tile, tokens 2q and 2q + 1. Where two neighbours of one of these tokens go: */
+struct target {
+    bf16 *x, *y; /* of token 2q, of 2q + 1; NULL: there is none */
+};
+DEVICE void store_two(bf16 *to, u32 two) {
+    if (to) *(u32 *)to = two;
+}
+DEVICE void store_up(const experts_args &a, target to, const float *c, int g) {
+#if ACT == 2
+    store_two(to.x, to_bf16x2(relu2(c[0]), relu2(c[2])));
+    store_two(to.y, to_bf16x2(relu2(c[1]), relu2(c[3])));
+#else
+    /* A lane has one feature of two tokens, its neighbour the next feature: they swap, and each stores two features. */
+    float mine = activate(a, c[0], c[2]), other = activate(a, c[1], c[3]);
+    float back = __shfl_xor_sync(~0u, g & 1 ? mine : other, 4);
+    store_two(g & 1 ? to.y : to.x, g & 1 ? to_bf16x2(back, other) : to_bf16x2(mine, back));
+#endif
+}
+DEVICE void store_down(target to, const float *c) {
+    store_two(to.x, to_bf16x2(c[0], c[2]));
+    store_two(to.y, to_bf16x2(c[1], c[3]));
+}
+
+/* ---- the combination ---- */
+/* One slot's eight columns. Slots in order, fp32. */
+DEVICE void add_slot(float *sum, uint4 y, float weight) {
+    u32 v[4] = {y.x, y.y, y.z, y.w};
+#pragma unroll
+    for (int j = 0; j < 8; j++) sum[j] = __fmaf_rn(weight, from_bf16((bf16)(v[j / 2] >> (16 * (j & 1)))), sum[j]);
+}
+/* Eight columns of a token go out, rounded once. */
+DEVICE void put_eight(const experts_args &a, int token, int column, const float *sum) {
+    size_t at = (size_t)token * a.ldo + column;
+    if (D_MODEL % 8 == 0 && a.ldo % 8 == 0 && !a.add) {
+        if (a.out_bf16) {
+            *(uint4 *)((bf16 *)a.out + at) = make_uint4(to_bf16x2(sum[0], sum[1]), to_bf16x2(sum[2], sum[3]), to_bf16x2(sum[4], sum[5]), to_bf16x2(sum[6], sum[7]));
+        } else {
+            ((float4 *)((float *)a.out + at))[0] = make_float4(sum[0], sum[1], sum[2], sum[3]);
+            ((float4 *)((float *)a.out + at))[1] = make_float4(sum[4], sum[5], sum[6], sum[7]);
+        }
+        return;
+    }
+    for (int j = 0; j < 8 && column + j < D_MODEL; j++) {
+        if (a.out_bf16)
+            ((bf16 *)a.out)[at + j] = to_bf16(sum[j]);
+        else
+            ((float *)a.out)[at + j] = a.add ? __fadd_rn(((float *)a.out)[at + j], sum[j]) : sum[j];
+    }
+}
