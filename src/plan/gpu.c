@@ -119,7 +119,7 @@ int plan_gpu_tasks(const plan_gpu_key *key, const plan_gpu_row *row) {
 size_t plan_gpu_shared(const plan_gpu_key *key, const plan_gpu_row *row) {
     const plan_gpu_knobs *k = &row->knobs;
     int tiles = k->up > k->down ? k->up : k->down, tasks = plan_gpu_tasks(key, row);
-    if (k->wgmma) return (size_t)PREFILL_SHARED(k->tokens, k->stages, key->e, tasks);
+    if (k->wgmma) return (size_t)PREFILL_SHARED(k->tokens, k->stages, key->e, tasks, key->k);
     return (size_t)EXPERTS_SHARED(k->tokens, tiles, k->kc, k->stages, key->e, tasks);
 }
 

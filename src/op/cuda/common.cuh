@@ -46,12 +46,12 @@ DEVICE bf16 to_bf16(float v) {
     return (bf16)to_bf16x2(v, 0.0f);
 }
 
-/* exp of docs/numerics.md, the same bits as op_exp. Compiled with -fmad=false -ftz=true. */
+/* exp of docs/numerics.md, the same bits as op_exp. Compiled with -fmad=false -ftz=true. No branches, so that several run
+ * side by side; t's low bits are n. */
 DEVICE float exp_id(float x) {
-    if (!(x > EXP_LOW)) return x == x ? 0.0f : x;
-    x = x > EXP_HIGH ? EXP_HIGH : x;
-    float t = __fmaf_rn(x, EXP_LOG2E, EXP_MAGIC), n = __fadd_rn(t, -EXP_MAGIC);
-    float r = __fmaf_rn(n, -EXP_LN2_HI, x);
+    float v = x > EXP_HIGH ? EXP_HIGH : x;
+    float t = __fmaf_rn(v, EXP_LOG2E, EXP_MAGIC), n = __fadd_rn(t, -EXP_MAGIC);
+    float r = __fmaf_rn(n, -EXP_LN2_HI, v);
     r = __fmaf_rn(n, -EXP_LN2_LO, r);
     float p = EXP_C6;
     p = __fmaf_rn(p, r, EXP_C5);
@@ -60,10 +60,28 @@ DEVICE float exp_id(float x) {
     p = __fmaf_rn(p, r, EXP_C2);
     p = __fmaf_rn(p, r, EXP_C1);
     p = __fmaf_rn(p, r, EXP_C0);
-    return __fmul_rn(p, __uint_as_float((u32)((int)n + 127) << 23));
+    p = __fmul_rn(p, __uint_as_float((__float_as_uint(t) << 23) + 0x3f800000u));
+    return x > EXP_LOW ? p : x == x ? 0.0f : x;
 }
 DEVICE float silu_id(float x) {
     return __fdiv_rn(x, __fadd_rn(1.0f, exp_id(-x)));
+}
+/* a / b as __fdiv_rn has it, without its checks: for 2^-40 <= |a| <= 2^40 and 1 <= b <= 2^60, where nothing underflows. */
+DEVICE float divide_plain(float a, float b) {
+    float r, e, q;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b));
+    asm("fma.rn.f32 %0, %1, %2, 0f3f800000;" : "=f"(e) : "f"(-b), "f"(r));
+    asm("fma.rn.f32 %0, %1, %2, %1;" : "=f"(r) : "f"(r), "f"(e));
+    asm("mul.rn.f32 %0, %1, %2;" : "=f"(q) : "f"(a), "f"(r));
+    asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(e) : "f"(-b), "f"(q), "f"(a));
+    asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(q) : "f"(r), "f"(e), "f"(q));
+    return q;
+}
+/* The same bits as silu_id while *plain stays true: look once behind several. */
+DEVICE float silu_plain(float x, bool *plain) {
+    float d = __fadd_rn(1.0f, exp_id(-x)), size = fabsf(x);
+    *plain = *plain & (size >= 0x1p-40f) & (size <= 0x1p40f) & (d <= 0x1p60f);
+    return divide_plain(x, d);
 }
 DEVICE float sigmoid_id(float x) {
     return __fdiv_rn(1.0f, __fadd_rn(1.0f, exp_id(-x)));

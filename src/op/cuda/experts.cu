@@ -237,8 +237,11 @@ DEVICE void combine_vector(const experts_args &a, const slots &s, int token, int
         if (s.pair[i] >= 0) y[i] = __ldcg((const uint4 *)y_at(a, s.pair[i], column));
 #pragma unroll
     for (int i = 0; i < CHOSEN; i++)
-        if (s.pair[i] >= 0) add_slot(sum, y[i], s.weight[i]);
-    put_eight(a, token, column, sum);
+        if (s.pair[i] >= 0) {
+            u32 v[4] = {y[i].x, y[i].y, y[i].z, y[i].w};
+            for (int j = 0; j < 4; j++) add_two(sum + 2 * j, v[j], s.weight[i]);
+        }
+    put_out<8>(a, token, column, sum);
 }
 /* This block's share of everything, when all `down` parts are there: 32 vectors a warp, warps of all blocks by turns. */
 DEVICE void combine_share(const experts_args &a, int down, int warp, int warps, int lane) {

@@ -29,7 +29,9 @@ typedef struct experts_args {
 #define EXPERTS_STAGE(tokens, tiles, kc) ((kc) / 64 * (tiles) * 2048 + (tokens) * (2 * (kc) + 64))
 #define EXPERTS_SHARED(tokens, tiles, kc, stages, experts, tasks) \
     ((stages) * (EXPERTS_STAGE(tokens, tiles, kc) + 64) + ((stages) + 1) * (tokens) * 4 + (experts) * 4 + (tasks) * 4 + 256)
-#define PREFILL_SHARED(tokens, stages, experts, tasks) ((stages) * (8 * 2048 + (tokens) * 128 + 80) + (experts) * 4 + (tasks) * 8 + 256)
+#define PREFILL_DEPTH(chosen) ((chosen) <= 8 ? 4 : (chosen) <= 16 ? 2 : 1)
+#define PREFILL_SHARED(tokens, stages, experts, tasks, chosen) \
+    ((stages) * (8 * 2048 + (tokens) * 128 + 160) + PREFILL_DEPTH(chosen) * (chosen) * 512 + (experts) * 4 + (tasks) * 8 + 640)
 /* Rows of h and xs: every expert's pairs up to a multiple of 8. */
 #define EXPERTS_ROWS(n, k, experts) ((long long)(n) * (k) + 8ll * (experts))
 /* Most tasks that n tokens can make: every expert may have one that is not full. */

@@ -175,25 +175,25 @@ DEVICE void store_down(target to, const float *c) {
 }
 
 /* ---- the combination ---- */
-/* One slot's eight columns. Slots in order, fp32. */
-DEVICE void add_slot(float *sum, uint4 y, float weight) {
-    u32 v[4] = {y.x, y.y, y.z, y.w};
-#pragma unroll
-    for (int j = 0; j < 8; j++) sum[j] = __fmaf_rn(weight, from_bf16((bf16)(v[j / 2] >> (16 * (j & 1)))), sum[j]);
+/* Two columns of one slot. Slots in order, fp32. */
+DEVICE void add_two(float *sum, u32 two, float weight) {
+    sum[0] = __fmaf_rn(weight, from_bf16((bf16)two), sum[0]);
+    sum[1] = __fmaf_rn(weight, from_bf16((bf16)(two >> 16)), sum[1]);
 }
-/* Eight columns of a token go out, rounded once. */
-DEVICE void put_eight(const experts_args &a, int token, int column, const float *sum) {
+/* N columns of a token go out, rounded once: 4 or 8. */
+template <int N> DEVICE void put_out(const experts_args &a, int token, int column, const float *sum) {
     size_t at = (size_t)token * a.ldo + column;
-    if (D_MODEL % 8 == 0 && a.ldo % 8 == 0 && !a.add) {
-        if (a.out_bf16) {
-            *(uint4 *)((bf16 *)a.out + at) = make_uint4(to_bf16x2(sum[0], sum[1]), to_bf16x2(sum[2], sum[3]), to_bf16x2(sum[4], sum[5]), to_bf16x2(sum[6], sum[7]));
-        } else {
-            ((float4 *)((float *)a.out + at))[0] = make_float4(sum[0], sum[1], sum[2], sum[3]);
-            ((float4 *)((float *)a.out + at))[1] = make_float4(sum[4], sum[5], sum[6], sum[7]);
+    if (D_MODEL % N == 0 && a.ldo % N == 0 && !a.add) {
+#pragma unroll
+        for (int j = 0; j < N; j += 4) {
+            if (a.out_bf16)
+                *(uint2 *)((bf16 *)a.out + at + j) = make_uint2(to_bf16x2(sum[j], sum[j + 1]), to_bf16x2(sum[j + 2], sum[j + 3]));
+            else
+                *(float4 *)((float *)a.out + at + j) = make_float4(sum[j], sum[j + 1], sum[j + 2], sum[j + 3]);
         }
         return;
     }
-    for (int j = 0; j < 8 && column + j < D_MODEL; j++) {
+    for (int j = 0; j < N && column + j < D_MODEL; j++) {
         if (a.out_bf16)
             ((bf16 *)a.out)[at + j] = to_bf16(sum[j]);
         else
