@@ -94,7 +94,7 @@ static void put_row(json_out *o, const explained_gpu *x, const plan_gpu_row *row
     plan_gpu_text(&row->shadows, text, sizeof text);
     json_put_text(o, "shadows", row->shadowed ? text : NULL);
     json_put_text(o, "why", row->rule);
-    json_put_text(o, "kernel", x->router ? "router_bf16_sm90" : "experts_bf16_sm90");
+    json_put_text(o, "kernel", plan_gpu_kernel(row));
     json_put_text(o, "numerics", "sm90-bf16-k16");
 }
 
@@ -124,7 +124,7 @@ static void start(report *r, const char *command, const char *list) {
     for (int i = 0; i < count; i++) r->shadows |= rows[i].shadowed;
     shape_say(&x->shape);
     say_pair("device", "%s", x->device);
-    say_pair("kernel", "%s, numerics sm90-bf16-k16", x->router ? "router_bf16_sm90" : "experts_bf16_sm90");
+    say_pair("numerics", "sm90-bf16-k16");
     table_open(&r->t, r->shadows ? "rllll" : "rlll");
     for (const char *h = "m\0config\0source\0why\0"; *h; h += strlen(h) + 1) table_cell(&r->t, "%s", h);
     if (r->shadows) table_cell(&r->t, "shadows");

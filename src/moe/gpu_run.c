@@ -247,7 +247,7 @@ static cadre_err run_set(const part *p, gpu_set *set, const gpu_lists *l, const 
                       .add = add};
     void *args[] = {&a};
     atomic_fetch_add_explicit(&set->plan.rows[i].runs, 1, memory_order_relaxed);
-    profile_op op = {set->plan.key.role, NULL, wgmma ? "prefill_bf16_sm90" : "experts_bf16_sm90",
+    profile_op op = {set->plan.key.role, NULL, plan_gpu_kernel(&set->plan.rows[i]),
                      set->e == 1 ? set->up_stride + set->down_stride : 0};
     size_t sms = (size_t)dev_cuda_about(p->m->gpu)->sms;
     return launch(p, &op, &set->kernels[i], wgmma ? sms / PREFILL_CLUSTER * PREFILL_CLUSTER : sms, args);

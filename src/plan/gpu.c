@@ -283,9 +283,14 @@ void plan_gpu_text(const plan_gpu_knobs *k, char *text, size_t size) {
                  k->up, k->down, k->kc, k->stages, k->ahead);
 }
 
+const char *plan_gpu_kernel(const plan_gpu_row *row) {
+    if (row->knobs.router) return "router_bf16_sm90";
+    return row->knobs.wgmma ? "prefill_bf16_sm90" : "experts_bf16_sm90";
+}
+
 static void put_receipt(const plan_gpu_key *key, const plan_gpu_row *row, bool router, cadre_receipt *out) {
     *out = (cadre_receipt){.op = router ? "router" : key->role,
-                           .kernel = router ? "router_bf16_sm90" : "experts_bf16_sm90",
+                           .kernel = plan_gpu_kernel(row),
                            .source = row->source,
                            .why = row->rule,
                            .n_lo = row->n_lo,

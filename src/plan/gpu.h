@@ -75,6 +75,8 @@ size_t plan_gpu_shared(const plan_gpu_key *key, const plan_gpu_row *row);
 size_t plan_gpu_router_shared(const plan_gpu_key *key, const plan_gpu_row *row);
 /* Can these knobs run? RANGE says what is wrong. */
 cadre_err plan_gpu_check(const plan_gpu_key *key, const plan_gpu_row *row, cadre_fail *why);
+/* The kernel that runs a row: "router_bf16_sm90", "experts_bf16_sm90", "prefill_bf16_sm90". */
+const char *plan_gpu_kernel(const plan_gpu_row *row);
 /* "mma tokens=8 warps=8 up=6 down=8 kc=128 stages=6 ahead=64". */
 void plan_gpu_text(const plan_gpu_knobs *knobs, char *text, size_t size);
 
