@@ -3,16 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-static cadre_profile_row *find(attribution *s, const cadre_profile_row *r) {
-    for (int i = 0; i < s->count; i++)
-        if (!strcmp(s->rows[i].op, r->op) && !strcmp(s->rows[i].kernel, r->kernel)) return &s->rows[i];
-    if (s->count == ATTRIBUTION_ROWS) return NULL;
-    cadre_profile_row *row = &s->rows[s->count++];
-    *row = *r;
-    row->launches = 0, row->us = row->wait_us = row->bytes = 0;
-    return row;
-}
-
 attribution attribution_of(const cadre_profile *profile, double steps, double us) {
     attribution a = {.steps = steps, .us = us};
     int n = cadre_profile_rows(profile, a.rows, ATTRIBUTION_ROWS);
@@ -20,18 +10,33 @@ attribution attribution_of(const cadre_profile *profile, double steps, double us
     return a;
 }
 
-void attribution_add(attribution *sum, const attribution *more) {
-    for (int i = 0; i < more->count; i++) {
-        const cadre_profile_row *from = &more->rows[i];
-        cadre_profile_row *row = find(sum, from);
-        if (!row) continue;
-        row->launches += from->launches;
-        row->us += from->us;
-        row->wait_us += from->wait_us;
-        row->bytes += from->bytes;
+cadre_err attribution_keep(attribution_list *list, const attribution *a, cadre_fail *why) {
+    if (list->count == list->cap) {
+        int cap = list->cap ? 2 * list->cap : 4;
+        size_t size = sizeof *list->at;
+        attribution *grown = mem_resize(list->at, (size_t)list->cap * size, (size_t)cap * size);
+        if (!grown) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for a profile");
+        list->at = grown;
+        list->cap = cap;
     }
-    sum->steps += more->steps;
-    sum->us += more->us;
+    list->at[list->count++] = *a;
+    return CADRE_OK;
+}
+
+static double per_step(const attribution *a) {
+    return a->us / a->steps;
+}
+
+attribution attribution_typical(const attribution_list *list) {
+    for (int i = 0; i < list->count; i++) {
+        int below = 0;
+        for (int k = 0; k < list->count; k++) {
+            double a = per_step(&list->at[k]), b = per_step(&list->at[i]);
+            below += a < b || (a == b && k < i);
+        }
+        if (below == (list->count - 1) / 2) return list->at[i];
+    }
+    return (attribution){0};
 }
 
 /* ---- figures ---- */
@@ -46,7 +51,7 @@ static check check_of(const attribution *s) {
         c.attributed += s->rows[i].us / s->steps;
         c.waited += s->rows[i].wait_us / s->steps;
     }
-    c.overhead = (s->watched_us > 0 ? s->watched_us : c.watched) / s->step_us;
+    c.overhead = c.watched / s->step_us;
     return c;
 }
 

@@ -1,5 +1,6 @@
-/* attribution.h: where the time of a step went, for both benches: sums over what was watched, checked against steps of
- * the same run that nobody watched.
+/* attribution.h: where the time of a step went, for both benches: of watched passes (or visits) the one whose steps are
+ * the median speaks, whole as it was, so that its parts add up and a pass that lost its CPU says nothing. It stands
+ * beside steps of the same run that nobody watched.
  *
  *   watched step = rows + unattributed (waking the team, the loop around the step, gaps between launches)
  */
@@ -11,15 +12,21 @@ enum { ATTRIBUTION_ROWS = 64 };
 typedef struct attribution {
     cadre_profile_row rows[ATTRIBUTION_ROWS];
     int count;
-    double steps, us;  /* watched steps, and the time they took in all */
-    double step_us;    /* of a step that nobody watched */
-    double watched_us; /* of one that was watched, by the same estimator; 0: us / steps */
-    double gbps;       /* NaN: no floor */
+    double steps, us; /* watched steps, and the time they took in all */
+    double step_us;   /* of a step that nobody watched */
+    double gbps;      /* NaN: no floor */
 } attribution;
 
 /* What the profile holds, of so many steps that took `us` in all. */
 attribution attribution_of(const cadre_profile *profile, double steps, double us);
-void attribution_add(attribution *sum, const attribution *more);
+/* Those of all passes; zero-initialise, free with mem_free(list.at). */
+typedef struct attribution_list {
+    attribution *at;
+    int count, cap;
+} attribution_list;
+cadre_err attribution_keep(attribution_list *list, const attribution *a, cadre_fail *why);
+/* The median by time per step, of an even number the faster one of the middle two; none: steps 0. */
+attribution attribution_typical(const attribution_list *list);
 /* The members profile_steps, profile_us and profile (sums) of a raw sample. */
 void attribution_put_raw(json_out *o, const attribution *a);
 /* `profile` and `profile_check` of a result; NULL: both null. */

@@ -168,17 +168,16 @@ static void compare_sha(bench *b) {
     if (strcmp(sha, b->passes[0].sha)) b->differs = true;
 }
 
-static cadre_err watched_pass(bench *b, int visit, pass *p, cadre_fail *why) {
+static cadre_err watched_pass(bench *b, int visit, cadre_fail *why) {
     gen_result g;
     sample s = {.visit = visit, .watched = true};
     cadre_profile_clear(b->profile);
     cadre_err err = generate_all(b, &s, &g, why);
     if (err) return err;
     attribution a = watched_steps(b, &g);
-    attribution_add(&b->attribution, &a);
-    p->watched_ms = per_step(&g, (double)g.decode_ns / 1e6);
+    err = attribution_keep(&b->attributions, &a, why);
     compare_sha(b);
-    return CADRE_OK;
+    return err;
 }
 
 static cadre_err one_pass(bench *b, int visit, cadre_fail *why) {
@@ -190,7 +189,7 @@ static cadre_err one_pass(bench *b, int visit, cadre_fail *why) {
     if (err || counted < 0) return err;
     keep_pass(b, &g, s.gbps, &b->passes[counted]);
     compare_sha(b);
-    return b->profile ? watched_pass(b, visit, &b->passes[counted], why) : CADRE_OK;
+    return b->profile ? watched_pass(b, visit, why) : CADRE_OK;
 }
 
 /* ---- the command ---- */
@@ -257,6 +256,7 @@ static void done(bench *b) {
     probe_done(&b->probe);
     if (b->job.requests) job_done(&b->job);
     cadre_profile_free(b->profile);
+    mem_free(b->attributions.at);
     prompts_done(&b->prompts);
 }
 

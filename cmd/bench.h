@@ -24,7 +24,6 @@ typedef struct pass {
     double minor_faults, major_faults; /* page faults: served from memory, from the disk */
     double itl_median, itl_p99;
     double step_ms, step_bytes;      /* of a decode step, means of the pass */
-    double watched_ms;               /* the same of the pass after it, that the profiler watched */
     double gbps, floor_ms, of_floor; /* read bandwidth around the pass, bytes over it, that over step_ms */
     char sha[65];
 } pass;
@@ -39,7 +38,7 @@ typedef struct bench {
     probe probe;            /* device NULL: the weights fit the caches, so memory sets no floor */
     double gbps;            /* last probe */
     cadre_profile *profile; /* NULL: not wanted */
-    attribution attribution;
+    attribution_list attributions;
     char run[13];
     bool ignore_ends, differs;
 } bench;

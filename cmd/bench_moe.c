@@ -121,12 +121,11 @@ static cadre_err time_steps(moe_bench *b, const moe_row *r, timing *time, cadre_
     return err;
 }
 
-static cadre_err watch(moe_bench *b, moe_row *r, int at, attribution *a, cadre_fail *why) {
+static cadre_err watch(moe_bench *b, const moe_row *r, attribution *a, cadre_fail *why) {
     timing time = {0};
     layers_watch(&b->layers, b->profile);
     cadre_err err = time_steps(b, r, &time, why);
     layers_watch(&b->layers, NULL);
-    r->watched[at] = time.us;
     *a = attribution_of(b->profile, (double)time.steps * b->layers.count, time.total);
     return err;
 }
@@ -140,7 +139,7 @@ static cadre_err visit(moe_bench *b, moe_row *r, int at, int order, double *gbps
     v.allocations = (double)(cadre_allocations() - allocations) / b->layers.count / (time.steps + 1);
     r->us[at] = time.us, v.steps = time.steps;
     if (!err && b->profile) {
-        err = watch(b, r, at, &a, why);
+        err = watch(b, r, &a, why);
         v.watched = &a;
     }
     if (err) return err;
@@ -168,7 +167,7 @@ static cadre_err measure(moe_bench *b, cadre_fail *why) {
 /* ---- the command ---- */
 
 static cadre_err make_rows(moe_bench *b, const int *m, cadre_fail *why) {
-    enum { FIGURES = 6 };
+    enum { FIGURES = 5 };
     size_t n = (size_t)b->o->repeat;
     b->figures = mem_new_array((size_t)b->count * FIGURES, n * sizeof(double));
     if (!b->figures) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for the figures");
@@ -176,7 +175,6 @@ static cadre_err make_rows(moe_bench *b, const int *m, cadre_fail *why) {
         moe_row *r = &b->rows[i];
         double *at = b->figures + (size_t)i * FIGURES * n;
         r->us = at, r->bytes = at + n, r->probe = at + 2 * n, r->floor = at + 3 * n, r->ratio = at + 4 * n;
-        r->watched = at + 5 * n;
         cadre_err err = layers_plan(&b->layers, &b->routing, m[i], b->o->seed, &r->plan, why);
         if (err) return err;
         r->touched = touched_of(&r->plan);
@@ -238,7 +236,10 @@ static cadre_err prepare(moe_bench *b, const int *m, cadre_fail *why) {
 }
 
 static void done(moe_bench *b) {
-    for (int i = 0; i < b->count; i++) layers_plan_done(&b->rows[i].plan);
+    for (int i = 0; i < b->count; i++) {
+        layers_plan_done(&b->rows[i].plan);
+        mem_free(b->rows[i].attributions.at);
+    }
     mem_free(b->figures);
     layers_done(&b->layers);
     cadre_profile_free(b->profile);

@@ -25,8 +25,7 @@ typedef struct moe_row {
     const char *source;                         /* and from where */
     double allocations;                         /* of the host, per run of a layer; NaN: not counted */
     char sha[65];                               /* of the outputs; "": not known */
-    double *watched;                            /* [repeat] us of a layer that the profiler watched */
-    attribution attribution;                    /* per layer, not per step over all */
+    attribution_list attributions;              /* per layer, not per step over all */
 } moe_row;
 
 typedef struct moe_bench moe_bench;

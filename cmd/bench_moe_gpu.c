@@ -164,22 +164,20 @@ static void add_bytes(const moe_bench *b, attribution *a, double touched) {
             a->rows[i].bytes = touched * shape_expert_bytes(&b->shape.desc) * a->steps;
 }
 
-static cadre_err watch(gpu_bench *g, gpu_row *gr, moe_row *r, int round) {
+static cadre_err watch(gpu_bench *g, gpu_row *gr, const moe_row *r) {
     moe_bench *b = g->b;
     void *graph = NULL;
-    double us[WATCHED], total = 0;
+    double us = 0, total = 0;
     cadre_profile_clear(b->profile);
     layers_watch(&b->layers, b->profile);
     cadre_err err = capture(g, gr, &r->plan, &graph);
     layers_watch(&b->layers, NULL);
     for (int i = 0; i < WATCHED && !err; i++) {
-        err = watched_replay(g, graph, &us[i]);
-        total += us[i];
-        us[i] /= gr->instances;
+        err = watched_replay(g, graph, &us);
+        total += us;
     }
     dev_cuda_graph_free(g->gpu, graph);
     if (err) return err;
-    r->watched[round] = stat_median(us, WATCHED);
     gr->watched = attribution_of(b->profile, (double)WATCHED * gr->instances, total);
     add_bytes(b, &gr->watched, r->touched);
     return CADRE_OK;
@@ -195,7 +193,7 @@ static cadre_err visit(gpu_bench *g, int at, int round) {
     if (err) return err;
     memcpy(sorted, gr->step_us, sizeof sorted);
     g->b->rows[at].us[round] = stat_median(sorted, gr->steps);
-    return g->b->profile ? watch(g, gr, &g->b->rows[at], round) : CADRE_OK;
+    return g->b->profile ? watch(g, gr, &g->b->rows[at]) : CADRE_OK;
 }
 
 static cadre_err probe_memory(gpu_bench *g, double *gbps) {

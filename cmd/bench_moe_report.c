@@ -64,7 +64,8 @@ cadre_err moe_bench_keep(const moe_bench *b, moe_row *r, const moe_visit *v, cad
     r->floor[at] = floor_us(b, r->plan.m, r->bytes[at], r->probe[at]);
     r->ratio[at] = r->floor[at] / r->us[at];
     r->allocations += v->allocations / b->o->repeat;
-    if (v->watched) attribution_add(&r->attribution, v->watched);
+    cadre_err err = v->watched ? attribution_keep(&r->attributions, v->watched, why) : CADRE_OK;
+    if (err) return err;
     return keep_sample(b, r, v, why);
 }
 
@@ -88,9 +89,8 @@ static figures figures_of(const moe_bench *b, const moe_row *r) {
 }
 
 static attribution attributed(const moe_bench *b, const moe_row *r) {
-    attribution a = r->attribution;
+    attribution a = attribution_typical(&r->attributions);
     a.step_us = stat_median(r->us, b->o->repeat);
-    a.watched_us = stat_median(r->watched, b->o->repeat);
     a.gbps = stat_median(r->probe, b->o->repeat);
     return a;
 }
@@ -137,6 +137,10 @@ int moe_bench_json(const moe_bench *b) {
     json_open(&o, "rows", '[');
     for (int i = 0; i < b->count; i++) put_row(&o, b, &b->rows[i]);
     json_close(&o, ']');
+    if (b->count == 1) { /* where the profile of `bench` is, for those who read both */
+        attribution a = attributed(b, &b->rows[0]);
+        attribution_put(&o, &a);
+    }
     json_put_text(&o, "samples", b->o->out);
     json_put_text(&o, "run", b->run);
     json_put_real(&o, "peak_gflops", b->peak_gflops > 0 ? b->peak_gflops : NAN);

@@ -101,11 +101,9 @@ static void put_requests(json_out *o, const bench *b) {
     json_close(o, ']');
 }
 
-/* As in the summary: medians over the passes. The rows are sums, so that they add up. */
 static attribution attributed(const bench *b) {
-    attribution a = b->attribution;
+    attribution a = attribution_typical(&b->attributions);
     a.step_us = FIGURE(b, step_ms) * 1e3;
-    a.watched_us = FIGURE(b, watched_ms) * 1e3;
     a.gbps = FIGURE(b, gbps);
     return a;
 }

@@ -7,8 +7,8 @@
  * - The result is a cadre_err, 0 (CADRE_OK) for success. Out-parameters are set only on success.
  * - `why` may be NULL; else it takes the code and one line that says what was found and what was expected.
  * - A NULL that is not allowed gives CADRE_RANGE where the call returns a cadre_err; elsewhere pointers must be good.
- * - A device, a model and a moe may be used from many threads at once; a session, a text and a workspace by one at a
- * time. cadre_set and cadre_listen come first, before other threads.
+ * - A device, a model and a moe may be used from many threads at once; a session, a text, a workspace and a profile by
+ *   one at a time. cadre_set and cadre_listen come first, before other threads.
  * - new/open make an object the caller must free/close; every other pointer handed out is borrowed from its object.
  * - The library never prints, exits or aborts. What a user should hear once goes to the cadre_listen() callback.
  * - Law L1: within one numerics id the same weights and tokens give the same bits whatever the batch, the thread count,
