@@ -181,8 +181,9 @@ static void free_doc(claims_doc *d) {
 }
 
 static cadre_err check(claims_doc *d, cadre_fail *why) {
-    static void (*const rules[])(claims_doc *) = {claims_table_rules, claims_prose_rules, claims_sum_rules,
-                                                  claims_count_rules, claims_arm_rules,   claims_link_rules};
+    static void (*const rules[])(claims_doc *) = {claims_table_rules, claims_list_rules,  claims_prose_rules,
+                                                  claims_sum_rules,   claims_count_rules, claims_arm_rules,
+                                                  claims_link_rules};
     cadre_err err = claims_lay(d, why);
     if (err) return err;
     claims_header_units(d);

@@ -179,6 +179,7 @@ void claims_header_units(claims_doc *d); /* claims_table.c: cells take the unit 
 void claims_prose_rules(claims_doc *d);  /* claims_prose.c: changes, ratios, differences of pairs */
 void claims_sum_rules(claims_doc *d);    /* claims_equation.c: a + b = c, a x b cases */
 void claims_count_rules(claims_doc *d);  /* claims_count.c: N/N, lists, calls and savings */
+void claims_list_rules(claims_doc *d);   /* claims_list.c: values that a sentence lists, and their mean */
 void claims_table_rules(claims_doc *d);  /* claims_table.c: means, sds, totals, deltas, ratios, shares */
 void claims_arm_rules(claims_doc *d);    /* claims_arm.c: A -> B, min(ON), sd of an arm */
 void claims_link_rules(claims_doc *d);   /* claims_link.c: figures of several sentences */

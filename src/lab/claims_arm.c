@@ -102,20 +102,21 @@ static void contrast_rule(claims_doc *d, const claims_part *p, const contrast *x
     acceptance_note(d, x, c, accepted, step ? -1 : figure);
 }
 
-/* Two arms of the samples: their means. */
-static bool sample_contrast(claims_doc *d, const claims_token *a, const claims_token *b, int figure) {
+/* Two arms of the samples, or of rows of runs: their means. */
+static bool runs_contrast(claims_doc *d, const claims_token *a, const claims_token *b, int figure) {
     claims_arm x, y;
     claims_token any = d->tokens[figure];
     any.unit = 0;
-    if (!d->samples || !claims_arm_find(d, d->text + a->at, a->len, &any, NULL, &x)) return false;
+    if (!claims_arm_find(d, d->text + a->at, a->len, &any, NULL, &x)) return false;
     if (!claims_arm_find(d, d->text + b->at, b->len, &any, NULL, &y)) return claims_arm_free(&x), false;
     claims_span from = claims_arm_statistic(&x, CLAIMS_MEAN), to = claims_arm_statistic(&y, CLAIMS_MEAN);
     claims_span up = claims_change(from, to), fold = claims_div(from, to);
-    claims_span readings[] = {up, fold, claims_div(to, from)};
+    claims_span readings[] = {up, {NAN, NAN}, {NAN, NAN}}, folds[] = {fold, claims_div(to, from)};
+    if (!any.is_signed) readings[1] = claims_abs(up), readings[2] = claims_abs(claims_change(to, from));
     if (claims_shape_of(&d->tokens[figure]) == CLAIMS_FOLD)
-        claims_settle_any(d, figure, "ratio", readings + 1, 2, "the samples give %.6gx", claims_mid(fold));
+        claims_settle_any(d, figure, "ratio", folds, 2, "the means give %.6gx", claims_mid(fold));
     else
-        claims_settle(d, figure, "change", up, "the samples give %+.6g %%", claims_mid(up));
+        claims_settle_any(d, figure, "change", readings, 3, "the means give %+.6g %%", claims_mid(up));
     claims_arm_free(&x);
     claims_arm_free(&y);
     return true;
@@ -132,16 +133,32 @@ static int said_figure(const claims_doc *d, const claims_part *p, int i) {
     return -1;
 }
 
+/* "ON is 2.29 % faster than OFF" */
+static void than(claims_doc *d, const claims_part *p, int i) {
+    int f = claims_last_figure(d, i - 3 > p->first ? i - 3 : p->first, i), is = f < 0 ? -1 : f - 1;
+    while (is > p->first && is > f - 3 && !claims_word(d, is, "is|was|runs|ran")) is--;
+    if (is <= p->first || !claims_word(d, is, "is|was|runs|ran") || claims_kind_at(d, i + 1) != CLAIMS_WORD) return;
+    if (!claims_word(d, i - 1, "faster|slower|higher|lower|less|more") || claims_kind_at(d, is - 1) != CLAIMS_WORD)
+        return;
+    claims_shape s = claims_shape_of(&d->tokens[f]);
+    if (s != CLAIMS_PERCENT && s != CLAIMS_FOLD) return;
+    const claims_token *a = &d->tokens[i + 1], *b = &d->tokens[is - 1];
+    contrast x = {0};
+    if (runs_contrast(d, a, b, f)) return;
+    if (rows_of(d, d->text + a->at, a->len, d->text + b->at, b->len, a->line, &x)) contrast_rule(d, p, &x, f);
+}
+
 static void arrows(claims_doc *d, const claims_part *p) {
     for (int i = p->first + 1; i + 1 < p->end; i++) {
-        bool versus = claims_word(d, i, "vs|versus|against|than");
+        bool versus = claims_word(d, i, "vs|versus|against");
+        if (claims_word(d, i, "than")) than(d, p, i);
         if ((d->tokens[i].kind != CLAIMS_ARROW && !versus) || claims_kind_at(d, i - 1) != CLAIMS_WORD ||
             claims_kind_at(d, i + 1) != CLAIMS_WORD)
             continue;
         const claims_token *a = &d->tokens[i - 1], *b = &d->tokens[i + 1];
         contrast x = {0};
         int figure = said_figure(d, p, i + 2);
-        if (figure >= 0 && sample_contrast(d, versus ? b : a, versus ? a : b, figure)) continue;
+        if (figure >= 0 && runs_contrast(d, versus ? b : a, versus ? a : b, figure)) continue;
         if (figure < 0 || !rows_of(d, d->text + a->at, a->len, d->text + b->at, b->len, a->line, &x)) continue;
         if (versus) x = (contrast){x.table, x.b, x.a};
         contrast_rule(d, p, &x, figure);
@@ -291,6 +308,26 @@ static void function_of_arm(claims_doc *d, const claims_part *p, int i) {
     if (figure > 0 && figure < p->end && claims_figure(d, figure)) statistic_rule(d, figure, s, i + 2);
 }
 
+/* "min(ON) - max(OFF) = 460.0" */
+static void separation(claims_doc *d, const claims_part *p, int i) {
+    int s = statistic_at(d, i), q = statistic_at(d, i + 5), f = i + 10;
+    static const claims_kind shape[] = {CLAIMS_WORD, CLAIMS_OPEN, CLAIMS_WORD, CLAIMS_CLOSE, CLAIMS_MINUS,
+                                        CLAIMS_WORD, CLAIMS_OPEN, CLAIMS_WORD, CLAIMS_CLOSE, CLAIMS_EQUALS};
+    claims_arm a, b;
+    for (int k = 0; k < 10; k++)
+        if (claims_kind_at(d, i + k) != shape[k]) return;
+    if (s < 0 || q < 0 || f >= p->end || !claims_figure(d, f)) return;
+    const claims_token *x = &d->tokens[i + 2], *y = &d->tokens[i + 7];
+    if (!claims_arm_find(d, d->text + x->at, x->len, &d->tokens[f], NULL, &a)) return;
+    if (claims_arm_find(d, d->text + y->at, y->len, &d->tokens[f], NULL, &b)) {
+        claims_span v =
+            claims_sub(claims_arm_statistic(&a, (claims_statistic)s), claims_arm_statistic(&b, (claims_statistic)q));
+        claims_settle(d, f, "difference", v, "the difference is %.7g", claims_mid(v));
+        claims_arm_free(&b);
+    }
+    claims_arm_free(&a);
+}
+
 /* "sd is 18.0 (OFF) and 23.2 (ON)" */
 static void figure_of_arm(claims_doc *d, const claims_part *p, int i) {
     if (!claims_figure(d, i) || i + 3 >= p->end + 1 || claims_kind_at(d, i + 1) != CLAIMS_OPEN ||
@@ -322,6 +359,7 @@ void claims_arm_rules(claims_doc *d) {
         for (int i = p->first; i < p->end; i++) {
             if (claims_word(d, i, "vs|versus|against")) quoted_rows(d, p, i);
             function_of_arm(d, p, i);
+            separation(d, p, i);
             figure_of_arm(d, p, i);
             words_of_arm(d, p, i);
         }

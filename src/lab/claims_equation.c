@@ -301,6 +301,20 @@ static void cases(claims_doc *d, const claims_part *p, int word) {
         settle_result(d, figure - 2, &x, 0, "product");
 }
 
+/* "5 seeds x 4 sizes, 20 cases in all": the count behind its factors. */
+static void cases_behind(claims_doc *d, const claims_part *p, int times) {
+    expression x;
+    int first = times - 1;
+    while (first > p->first && claims_kind_at(d, first) == CLAIMS_WORD) first--;
+    if (claims_kind_at(d, first - 1) == CLAIMS_TIMES || !claims_figure(d, first)) return; /* the first factor alone */
+    if (claims_kind_at(d, first - 1) == CLAIMS_OPEN || claims_kind_at(d, first - 1) == CLAIMS_COLON) return;
+    if (!read_forward(d, first, p->end, &x) || !counts_things(d, &x)) return;
+    if (claims_kind_at(d, x.end) != CLAIMS_COMMA && claims_kind_at(d, x.end) != CLAIMS_ARROW) return;
+    int figure = claims_next_figure(d, x.end + 1, x.end + 4 < p->end ? x.end + 4 : p->end);
+    if (figure < 0 || isnan(claims_count_at(d, figure)) || claims_find(d, figure + 1, figure + 3, CASES) < 0) return;
+    settle_result(d, figure, &x, 0, "product");
+}
+
 /* ---- "A per launch, i.e. B per step across N layers" ---- */
 
 static void per_rule(claims_doc *d, const claims_part *p) {
@@ -325,12 +339,26 @@ static void per_rule(claims_doc *d, const claims_part *p) {
     }
 }
 
+/* "48 layers at 12.5 us each make 600 us" */
+static void each_rule(claims_doc *d, const claims_part *p, int at) {
+    int n = claims_last_figure(d, at - 3 > p->first ? at - 3 : p->first, at), a = at + 1;
+    if (n < 0 || isnan(claims_count_at(d, n)) || !claims_figure(d, a) || !d->tokens[a].unit) return;
+    if (!claims_word(d, a + 1, "each|apiece")) return;
+    int verb = claims_find(d, a + 2, a + 5 < p->end ? a + 5 : p->end, "make|makes|is|are|cost|costs|take|takes");
+    int b = verb < 0 ? -1 : claims_next_figure(d, verb + 1, verb + 3 < p->end ? verb + 3 : p->end);
+    if (b < 0 || !claims_same_shape(&d->tokens[a], &d->tokens[b]) || !d->tokens[b].unit) return;
+    claims_span v = claims_scaled(claims_base_of(&d->tokens[a]), d->tokens[n].value / claims_scale_of(&d->tokens[b]));
+    claims_settle(d, b, "product", v, "%g x %g = %.6g", d->tokens[n].value, d->tokens[a].value, claims_mid(v));
+}
+
 void claims_sum_rules(claims_doc *d) {
     for (int i = 0; i < d->part_count && !d->failed; i++) {
         const claims_part *p = &d->parts[i];
         for (int t = p->first; t < p->end; t++) {
             if (d->tokens[t].kind == CLAIMS_EQUALS) equation(d, p, t);
             if (claims_word(d, t, CASES)) cases(d, p, t);
+            if (claims_word(d, t, "at|of")) each_rule(d, p, t);
+            if (d->tokens[t].kind == CLAIMS_TIMES && p->place != CLAIMS_CELL) cases_behind(d, p, t);
         }
         if (p->place != CLAIMS_CELL) per_rule(d, p);
     }

@@ -59,11 +59,21 @@ static bool coordinated(const claims_doc *d, int b) {
            claims_figure(d, b + 2) && (!d->tokens[b + 2].unit || claims_same_shape(&d->tokens[b], &d->tokens[b + 2]));
 }
 
+/* "-> 9.563 x 3.98 = 38.06": what comes out; the figure itself where nothing is computed; -1: nothing comes out. */
+static int result_of(const claims_doc *d, int i, int end) {
+    claims_kind next = claims_kind_at(d, i + 1);
+    if (next != CLAIMS_TIMES && next != CLAIMS_PLUS && next != CLAIMS_MINUS) return i;
+    for (int k = i + 1; k < end && k < i + 8; k++)
+        if (d->tokens[k].kind == CLAIMS_EQUALS) return claims_figure(d, k + 1) ? k + 1 : -1;
+    return -1;
+}
+
 static void pair_at(const claims_doc *d, const claims_part *p, int i, pair *pairs, int *count) {
     int a, b;
     if (d->tokens[i].kind == CLAIMS_ARROW) {
         bool lists = claims_kind_at(d, i - 2) == CLAIMS_SLASH || claims_kind_at(d, i + 2) == CLAIMS_SLASH;
-        if (!lists) add(pairs, count, d, (pair){i - 1, i + 1, i - 1, i + 1, true});
+        b = result_of(d, i + 1, p->end);
+        if (!lists && b > 0) add(pairs, count, d, (pair){i - 1, b, i - 1, b, true});
     } else if (claims_word(d, i, "vs|versus|against|compared")) {
         a = near_before(d, i, 6, p->first), b = near_after(d, i + 1, 5, p->end);
         if (!coordinated(d, b)) add(pairs, count, d, (pair){a, b, a, b, false});
@@ -71,7 +81,9 @@ static void pair_at(const claims_doc *d, const claims_part *p, int i, pair *pair
         a = near_after(d, i + 1, 3, p->end), b = near_before(d, i - 1, 5, p->first);
         add(pairs, count, d, (pair){a, b, b, a, true});
     } else if (claims_word(d, i, "from")) {
-        a = near_after(d, i + 1, 3, p->end);
+        a = near_after(d, i + 1, 3, p->end), b = near_before(d, i, 3, p->first);
+        if (claims_word(d, b - 1, "to") && !claims_word(d, a + 1, "to"))
+            add(pairs, count, d, (pair){a, b, b, a, true}); /* "to 9.0 GB from 12.0 GB" */
         int to = a < 0 ? -1 : claims_find(d, a + 1, a + 6 < p->end ? a + 6 : p->end, "to");
         b = to < 0 ? -1 : near_after(d, to + 1, 3, p->end);
         add(pairs, count, d, (pair){a, b, a, b, true});
@@ -220,7 +232,7 @@ static void fold(claims_doc *d, const claims_part *part, const pair *pairs, int 
     claims_span a, b;
     if (!p || claims_find(d, i, i + 6 < part->end ? i + 6 : part->end, "noise|atomics|spread") >= 0) return;
     if (!in_bracket_after(d, p, i) && claims_kind_at(d, i - 1) != CLAIMS_EQUALS &&
-        !said(d, part, i, SPEED "|" SLOW "|" GAIN "|ratio|improvement|less|more|lower|higher|smaller|larger|fewer"))
+        !said(d, part, i, SPEED "|" SLOW "|" GAIN "|ratio|improvement|less|more|lower|higher|smaller|larger|fewer|by"))
         return;
     spans_of(d, p, &a, &b);
     claims_span ratio = claims_div(a, b), other = claims_div(b, a);
@@ -236,7 +248,9 @@ static void difference(claims_doc *d, const claims_part *part, const pair *pairs
     const claims_token *t = &d->tokens[i];
     if (!p || claims_shape_of(t) != shape_of(d, p)) return;
     bool words = said(d, part, i, "difference|saves|saving|saved|margin|less|more|fewer|faster|slower|by|delta");
-    if (!(in_bracket_after(d, p, i) && (t->is_signed || words)) && !(words && gap(p, i) <= 6 && i > p->to)) return;
+    if (!(in_bracket_after(d, p, i) && (t->is_signed || words)) && !(words && gap(p, i) <= 6 && i > p->to) &&
+        !(claims_word(d, i - 1, "by") && i < p->from && gap(p, i) <= 4))
+        return;
     if (claims_word(d, i - 1, "at|per")) return;
     spans_of(d, p, &a, &b);
     claims_span delta = claims_scaled(claims_sub(b, a), 1 / claims_scale_of(t));
@@ -265,7 +279,10 @@ static void margin(claims_doc *d, const claims_part *p) {
 static void share(claims_doc *d, const claims_part *p, int i) {
     int b = i + 2, pct;
     if (!(d->tokens[i + 1].kind == CLAIMS_SLASH || claims_word(d, i + 1, "of")) || b >= p->end) return;
-    if (!claims_figure(d, b) || !claims_exact(&d->tokens[i]) || !claims_exact(&d->tokens[b])) return;
+    if (!claims_figure(d, b)) return;
+    bool counts = claims_exact(&d->tokens[i]) && claims_exact(&d->tokens[b]);
+    bool measured = claims_word(d, i + 1, "of") && d->tokens[i].unit && claims_same_shape(&d->tokens[i], &d->tokens[b]);
+    if (!counts && (!measured || claims_shape_of(&d->tokens[i]) == CLAIMS_PERCENT)) return;
     if (claims_kind_at(d, i - 1) == CLAIMS_SLASH || claims_kind_at(d, b + 1) == CLAIMS_SLASH) return;
     for (pct = b + 1; pct < p->end && pct < b + 5 && d->tokens[pct].kind != CLAIMS_OPEN; pct++) {
     }
@@ -273,7 +290,7 @@ static void share(claims_doc *d, const claims_part *p, int i) {
     bool closed = claims_word(d, i + 1, "of") || claims_kind_at(d, b + 1) == CLAIMS_CLOSE;
     if (claims_kind_at(d, i - 1) == CLAIMS_OPEN && claims_figure(d, i - 2)) pct = closed ? i - 2 : p->end;
     if (!claims_figure(d, pct) || claims_shape_of(&d->tokens[pct]) != CLAIMS_PERCENT || pct >= p->end) return;
-    claims_span of = claims_div(claims_span_of(&d->tokens[i]), claims_span_of(&d->tokens[b]));
+    claims_span of = claims_div(claims_base_of(&d->tokens[i]), claims_base_of(&d->tokens[b]));
     claims_settle(d, pct, "share", claims_scaled(of, 100), "%g of %g is %.4g %%", d->tokens[i].value,
                   d->tokens[b].value, 100 * claims_mid(of));
 }

@@ -195,8 +195,11 @@ bool claims_known(claims_span a) {
     return isfinite(a.lo) && isfinite(a.hi);
 }
 
-/* Ends that touch meet, whatever the last bits of the arithmetic say. */
+/* A value on the edge of what a figure stands for is fine, either rounding would do; two intervals that only touch at
+ * their ends are apart. The last bits of the arithmetic do not count. */
 bool claims_meet(claims_span a, claims_span b) {
     double slack = 1e-9 * (fabs(a.lo) + fabs(b.lo) + fabs(a.hi) + fabs(b.hi)) / 4 + 1e-300;
-    return a.lo <= b.hi + slack && b.lo <= a.hi + slack;
+    double common = fmin(a.hi, b.hi) - fmax(a.lo, b.lo);
+    bool wide = a.hi - a.lo > 2 * slack && b.hi - b.lo > 2 * slack;
+    return wide ? common > slack : common >= -slack;
 }

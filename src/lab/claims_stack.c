@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#define PREDICTED "predicted|predicts|predict|prediction|expects|expected|gives|give|null|would|estimate"
+
 enum { READINGS_MOST = 32 };
 
 typedef struct stack {
@@ -28,6 +30,9 @@ static bool read_stack(const claims_doc *d, const claims_table *t, stack *out) {
         int n = 0;
         for (int q = 2; q < r; q++)
             if (holds(d, claims_cell_at(d, t, r, 0), claims_cell_at(d, t, q, 0)) && n < 4) s.singles[n++] = q;
+        const claims_cell *label = claims_cell_at(d, t, r, 0);
+        if (!n && claims_text_has(d->text + label->at, label->len, "both|all|combined|together") && r <= 5)
+            for (int q = 2; q < r; q++) s.singles[n++] = q;
         if (n >= 2) s.all = r, s.count = n;
     }
     *out = s;
@@ -100,10 +105,10 @@ static int figure_near(const claims_doc *d, const claims_part *p, int word) {
 static void sentence(claims_doc *d, const claims_part *p, const stack *s) {
     int product = claims_find(d, p->first, p->end, "multiply*|multipli*|product");
     int sum = claims_find(d, p->first, p->end, "adding|added|additive*|sum");
-    int predicted = claims_find(d, p->first, p->end, "predicted|predicts|predict|expects|expected|gives");
+    int predicted = claims_find(d, p->first, p->end, PREDICTED);
     if (predicted < 0 || (product < 0 && sum < 0)) return;
     for (int i = p->first; i < p->end; i++) {
-        if (!claims_word(d, i, "predicted|predicts|predict|expects|expected|gives|measured")) continue;
+        if (!claims_word(d, i, PREDICTED "|measured")) continue;
         bool measured = claims_word(d, i, "measured");
         int f = figure_near(d, p, i);
         means how = measured                                                                         ? MEASURED

@@ -154,6 +154,29 @@ static claims_span sum_above(const grid *g, int row, int column) {
     return n < 2 || (among && low >= 0) ? none : sum;
 }
 
+/* "mean", "average": of the rows above, when most columns say so. */
+static void mean_row(grid *g, int row) {
+    claims_span means[COLUMNS];
+    int fit = 0, miss = 0;
+    for (int c = 1; c < g->t->columns; c++) {
+        int f = g->figures[c] ? figure_at(g, row, c) : -1, n = 0;
+        claims_span sum = {0, 0};
+        for (int r = 1; r < row && f >= 0; r++) {
+            int above = figure_at(g, r, c);
+            if (above < 0) f = -1;
+            if (above >= 0) sum = claims_add(sum, claims_base_of(&g->d->tokens[above])), n++;
+        }
+        means[c] =
+            f < 0 || n < 2 ? (claims_span){NAN, NAN} : claims_scaled(sum, 1 / (n * claims_scale_of(&g->d->tokens[f])));
+        if (claims_known(means[c])) *(claims_meet(claims_span_of(&g->d->tokens[f]), means[c]) ? &fit : &miss) += 1;
+    }
+    if (miss > fit || (miss == fit && miss > 1)) return;
+    for (int c = 1; c < g->t->columns; c++)
+        if (claims_known(means[c]))
+            claims_settle(g->d, figure_at(g, row, c), "mean", means[c], "the mean of the rows above is %.8g",
+                          claims_mid(means[c]));
+}
+
 static void total_row(grid *g, int row) {
     int fit = 0, miss = 0;
     claims_span sums[COLUMNS];
@@ -174,9 +197,18 @@ static void total_row(grid *g, int row) {
 
 /* ---- columns against columns ---- */
 
+#define DELTA \
+    "delta|change|diff|difference|speedup|gain|faster|saved|saving|savings|reduction|improvement|increase|decrease"
+
+/* What a column says of others, not a value of its own. */
+static bool is_delta(const grid *g, int column) {
+    const claims_cell *c = claims_cell_at(g->d, g->t, 0, column);
+    return has(g, column, DELTA) || (c->len >= 2 && !memcmp(g->d->text + c->at, "\xCE\x94", 2));
+}
+
 /* One reading of a column: its cell in a row from others. */
 typedef struct reading {
-    enum { FROM_ROW, FROM_COLUMNS, SHARE, PRODUCT, QUOTIENT, PER_STEP, LENGTH } kind;
+    enum { FROM_ROW, FROM_COLUMNS, SHARE, PRODUCT, QUOTIENT, PER_STEP, LENGTH, ACROSS } kind;
     enum { CHANGE, FOLD_DOWN, FOLD_UP, LESS, SPEED, MINUS } formula; /* of after against before */
     int a, b;                                                        /* columns; FROM_ROW: a is the row, b the column */
     const char *rule;
@@ -204,6 +236,20 @@ static claims_span apply(const reading *x, claims_span before, claims_span after
     }
 }
 
+/* Of all columns to the left that hold what this one holds. */
+static claims_span sum_across(const grid *g, int row, int column) {
+    claims_span sum = {0, 0};
+    int n = 0;
+    for (int c = 1; c < column; c++) {
+        if (!g->figures[c] || g->shapes[c] != g->shapes[column] || is_delta(g, c)) continue;
+        claims_span v = base_at(g, row, c);
+        if (!claims_known(v)) return v;
+        sum = claims_add(sum, v);
+        n++;
+    }
+    return n < 2 ? (claims_span){NAN, NAN} : sum;
+}
+
 static claims_span reading_at(const grid *g, const reading *x, int row, int column) {
     double scale = claims_units[g->units[column]].scale;
     switch (x->kind) {
@@ -216,6 +262,8 @@ static claims_span reading_at(const grid *g, const reading *x, int row, int colu
     case PRODUCT:
     case PER_STEP:
         return claims_scaled(claims_mul(base_at(g, row, x->a), base_at(g, row, x->b)), 1 / scale);
+    case ACROSS:
+        return claims_scaled(sum_across(g, row, column), 1 / scale);
     case LENGTH:
         return claims_add(claims_whole(1), claims_div(base_at(g, row, x->a), base_at(g, row, x->b)));
     default: {
@@ -271,15 +319,6 @@ static int base_row(const grid *g, int column) {
         if (label_has(g, r, "baseline|base|before|reference|control")) return r;
     }
     return -1;
-}
-
-#define DELTA \
-    "delta|change|diff|difference|speedup|gain|faster|saved|saving|savings|reduction|improvement|increase|decrease"
-
-/* What a column says of others, not a value of its own. */
-static bool is_delta(const grid *g, int column) {
-    const claims_cell *c = claims_cell_at(g->d, g->t, 0, column);
-    return has(g, column, DELTA) || (c->len >= 2 && !memcmp(g->d->text + c->at, "\xCE\x94", 2));
 }
 
 static int column_left(const grid *g, int column, int skip) {
@@ -345,6 +384,8 @@ static void named_column(grid *g, int c) {
     int tokens = column_named(g, "draft|drafted|proposed", c);
     if (has(g, c, "rate") && g->shapes[c] == CLAIMS_PERCENT && taken > 0 && tokens > 0)
         settle_column(g, c, &(reading){QUOTIENT, 0, taken, tokens, "ratio"}, 1, true);
+    if (has(g, c, "total|sum") && !claims_is_run(g->d, g->t, 1))
+        settle_column(g, c, &(reading){ACROSS, 0, 0, 0, "sum"}, 1, false);
     int predicted = column_named(g, "predicted", c), measured = column_named(g, "measured", c);
     if (has(g, c, "conversion") && predicted > 0 && measured > 0)
         settle_column(g, c, &(reading){QUOTIENT, 0, measured, predicted, "conversion"}, 1, true);
@@ -398,6 +439,9 @@ void claims_table_rules(claims_doc *d) {
         row_statistics(&g);
         for (int r = 2, n = 0; r < g.t->rows && n < 4; r++)
             if (is_total(&g, r)) total_row(&g, r), n++;
+        if (g.t->rows > 3 && label_has(&g, g.t->rows - 1, "mean|average|avg") &&
+            claims_cell_at(d, g.t, g.t->rows - 1, 0)->len < 16)
+            mean_row(&g, g.t->rows - 1);
         for (int c = 1; c < g.t->columns; c++) {
             delta_column(&g, c);
             named_column(&g, c);

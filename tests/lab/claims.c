@@ -181,6 +181,20 @@ static void sentences(void **state) {
         {"We tried four sizes {1, 2, 4}.", "count", 4, false},
         {"We ran 3 arms (control, new, both).", "count", 3, true},
         {"We ran 4 arms (control, new, both).", "count", 4, false},
+        {"Runs: 11.61, 11.65, 11.64, 11.63 and 11.66 ms (mean 11.638, sd 0.019).", "sd", 0.019, true},
+        {"Runs: 11.61, 11.65, 11.64, 11.63 and 11.66 ms (mean 11.638, sd 0.091).", "sd", 0.091, false},
+        {"Runs: 11.61, 11.65, 11.64 ms; the median is 11.65 ms.", "median", 11.65, false},
+        {"313 were accepted over 100 drafts, an acceptance length of 4.13.", "acceptance", 4.13, true},
+        {"313 were accepted over 100 drafts, an acceptance length of 3.13.", "acceptance", 3.13, false},
+        {"11.635 x 4.13 = 48.053 -> 9.563 x 3.98 = 38.061 (-20.79%)", "change", -20.79, true},
+        {"11.635 x 4.13 = 48.053 -> 9.563 x 3.98 = 38.061 (-17.81%)", "change", -17.81, false},
+        {"In 5 seeds x 4 sizes, 22 cases in all, they were equal.", "product", 22, false},
+        {"Predicted -282.1 us/step, measured -249.0 us/step: a conversion of 0.888.", "conversion", 0.888, false},
+        {"48 layers at 12.5 us each make 605 us.", "product", 605, false},
+        {"It went down by 1.6 ms, from 12.0 to 10.5 ms.", "difference", 1.6, true}, /* 1.4 to 1.6 */
+        {"It went down by 1.9 ms, from 12.0 to 10.5 ms.", "difference", 1.9, false},
+        {"Cut by 30.0% to 9.0 GB from 12.0 GB.", "change", 30, false},
+        {"The gate is 8.5 ms of 43.8 ms (19.4%).", "share", 19.4, true},
         {"17 of 20 (85%)", "share", 85, true},
         {"17/20 cases (75%)", "share", 75, false},
     };
@@ -189,6 +203,37 @@ static void sentences(void **state) {
 }
 
 /* Figures that no words relate; names, versions, dates, settings and code. */
+static void tables(void **state) {
+    static const char runs[] =
+        "| arm | r1 | r2 | mean |\n|-|-|-|-|\n| OFF | 100.2 | 100.4 | 100.3 |\n| ON | 102.5 | 102.7 | 102.6 |\n\n";
+    static const char rows[] =
+        "| op | a, us | b, us | total, us |\n|-|-|-|-|\n| x | 1.0 | 2.0 | 3.0 |\n| y | 4.0 | 5.0 | 9.0 |\n"
+        "| z | 7.0 | 8.5 | 15.0 |\n";
+    static const char means[] =
+        "| op | a | b |\n|-|-|-|\n| x | 1.0 | 2.0 |\n| y | 4.0 | 5.0 |\n| z | 7.0 | 8.5 |\n| mean | 4.4 | 5.2 |\n";
+    static const char logs[] =
+        "Name     Before (ms)    After (ms)    Speedup\n-------------------------------------------\n"
+        "a           12.000         6.000      2.000\nb           12.000         8.000      1.600\n"
+        "c           12.000         3.000      4.000\n";
+    static const char spread[] =
+        "| m | t/s main | t/s PR | Speedup |\n|-|-|-|-|\n| a | 10.00 \xC2\xB1 0.1 | 12.00 \xC2\xB1 0.1 | 1.20 |\n"
+        "| b | 10.00 \xC2\xB1 0.2 | 15.00 \xC2\xB1 0.3 | 1.55 |\n| c | 20.00 | 30.00 | 1.50 |\n";
+    char text[600];
+    (void)state;
+    snprintf(text, sizeof text, "%sON is 2.29%% faster than OFF.", runs);
+    one(&(sentence){text, "change", 2.29, true});
+    snprintf(text, sizeof text, "%sON is 2.92%% faster than OFF.", runs);
+    one(&(sentence){text, "change", 2.92, false});
+    snprintf(text, sizeof text, "%smin(ON) - max(OFF) = 2.3 tok/s", runs);
+    one(&(sentence){text, "difference", 2.3, false});
+    one(&(sentence){rows, "sum", 15, false});
+    one(&(sentence){means, "mean", 4.4, false});
+    one(&(sentence){means, "mean", 5.2, true});
+    one(&(sentence){logs, "ratio", 1.6, false});
+    one(&(sentence){logs, "ratio", 4, true});
+    one(&(sentence){spread, "ratio", 1.55, false});
+}
+
 static void left_alone(void **state) {
     static const char *const texts[] = {
         "Needs gcc 12.2.0 or 13.1, glibc 2.36 and 24 GB. Released 2026-09-19 at 12:30, 95% of users took it.",
@@ -338,9 +383,9 @@ static void out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(faults),    cmocka_unit_test(reports),       cmocka_unit_test(intervals),
-        cmocka_unit_test(sentences), cmocka_unit_test(left_alone),    cmocka_unit_test(samples),
-        cmocka_unit_test(hostile),   cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(faults),    cmocka_unit_test(reports), cmocka_unit_test(intervals),
+        cmocka_unit_test(sentences), cmocka_unit_test(tables),  cmocka_unit_test(left_alone),
+        cmocka_unit_test(samples),   cmocka_unit_test(hostile), cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
