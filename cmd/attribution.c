@@ -4,7 +4,7 @@
 #include <string.h>
 
 attribution attribution_of(const cadre_profile *profile, double steps, double us) {
-    attribution a = {.steps = steps, .us = us};
+    attribution a = {.steps = steps, .us = us, .watched_us = us / steps};
     int n = cadre_profile_rows(profile, a.rows, ATTRIBUTION_ROWS);
     a.count = n < ATTRIBUTION_ROWS ? n : ATTRIBUTION_ROWS;
     return a;
@@ -27,22 +27,33 @@ static double per_step(const attribution *a) {
     return a->us / a->steps;
 }
 
-attribution attribution_typical(const attribution_list *list) {
+/* Which of them has the median step; 0 without any. */
+static int middle(const attribution_list *list) {
     for (int i = 0; i < list->count; i++) {
         int below = 0;
         for (int k = 0; k < list->count; k++) {
             double a = per_step(&list->at[k]), b = per_step(&list->at[i]);
             below += a < b || (a == b && k < i);
         }
-        if (below == (list->count - 1) / 2) return list->at[i];
+        if (below == (list->count - 1) / 2) return i;
     }
-    return (attribution){0};
+    return 0;
+}
+
+attribution attribution_typical(const attribution_list *list) {
+    double ratio[ATTRIBUTION_PASSES];
+    if (!list->count) return (attribution){0};
+    attribution a = list->at[middle(list)];
+    int n = 0;
+    for (; n < list->count && n < ATTRIBUTION_PASSES; n++) ratio[n] = list->at[n].watched_us / list->at[n].step_us;
+    a.overhead = stat_median(ratio, n);
+    return a;
 }
 
 /* ---- figures ---- */
 
 typedef struct check {
-    double watched, attributed, waited, overhead; /* µs per step; ratio */
+    double watched, attributed, waited; /* µs per step */
 } check;
 
 static check check_of(const attribution *s) {
@@ -51,7 +62,6 @@ static check check_of(const attribution *s) {
         c.attributed += s->rows[i].us / s->steps;
         c.waited += s->rows[i].wait_us / s->steps;
     }
-    c.overhead = c.watched / s->step_us;
     return c;
 }
 
@@ -86,7 +96,7 @@ static void put_check(json_out *o, const attribution *s) {
     json_put_real(o, "unattributed_us", c.watched - c.attributed);
     json_put_real(o, "unattributed_share", 1 - c.attributed / c.watched);
     json_put_real(o, "wait_us", c.waited);
-    json_put_real(o, "overhead", c.overhead);
+    json_put_real(o, "overhead", s->overhead);
     json_close(o, '}');
 }
 
@@ -105,6 +115,7 @@ void attribution_put(json_out *o, const attribution *s) {
 void attribution_put_raw(json_out *o, const attribution *a) {
     json_put_real(o, "profile_steps", a->steps);
     json_put_real(o, "profile_us", a->us);
+    json_put_real(o, "profile_step_us", a->watched_us);
     json_open(o, "profile", '[');
     for (int i = 0; i < a->count; i++) {
         const cadre_profile_row *r = &a->rows[i];
@@ -152,5 +163,5 @@ void attribution_say(const attribution *s) {
     table_print(&t, say_stream(), 2);
     say_pair("attributed", "%.2f of %.2f us a step; %.1f %% is in no row; %.2f us are waiting at barriers",
              c.attributed, c.watched, 100 * (1 - c.attributed / c.watched), c.waited);
-    say_pair("profiler", "a step takes %.2f us without it, %.3f times that with it", s->step_us, c.overhead);
+    say_pair("profiler", "a step takes %.2f us without it, %.3f times that with it", s->step_us, s->overhead);
 }

@@ -168,13 +168,15 @@ static void compare_sha(bench *b) {
     if (strcmp(sha, b->passes[0].sha)) b->differs = true;
 }
 
-static cadre_err watched_pass(bench *b, int visit, cadre_fail *why) {
+static cadre_err watched_pass(bench *b, int visit, const pass *beside, cadre_fail *why) {
     gen_result g;
     sample s = {.visit = visit, .watched = true};
     cadre_profile_clear(b->profile);
     cadre_err err = generate_all(b, &s, &g, why);
     if (err) return err;
     attribution a = watched_steps(b, &g);
+    a.step_us = beside->step_ms * 1e3;
+    a.gbps = (s.gbps[0] + s.gbps[1]) / 2;
     err = attribution_keep(&b->attributions, &a, why);
     compare_sha(b);
     return err;
@@ -189,7 +191,7 @@ static cadre_err one_pass(bench *b, int visit, cadre_fail *why) {
     if (err || counted < 0) return err;
     keep_pass(b, &g, s.gbps, &b->passes[counted]);
     compare_sha(b);
-    return b->profile ? watched_pass(b, visit, why) : CADRE_OK;
+    return b->profile ? watched_pass(b, visit, &b->passes[counted], why) : CADRE_OK;
 }
 
 /* ---- the command ---- */

@@ -127,6 +127,7 @@ static cadre_err watch(moe_bench *b, const moe_row *r, attribution *a, cadre_fai
     cadre_err err = time_steps(b, r, &time, why);
     layers_watch(&b->layers, NULL);
     *a = attribution_of(b->profile, (double)time.steps * b->layers.count, time.total);
+    a->watched_us = time.us;
     return err;
 }
 

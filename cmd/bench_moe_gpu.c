@@ -167,18 +167,19 @@ static void add_bytes(const moe_bench *b, attribution *a, double touched) {
 static cadre_err watch(gpu_bench *g, gpu_row *gr, const moe_row *r) {
     moe_bench *b = g->b;
     void *graph = NULL;
-    double us = 0, total = 0;
+    double us[WATCHED], total = 0;
     cadre_profile_clear(b->profile);
     layers_watch(&b->layers, b->profile);
     cadre_err err = capture(g, gr, &r->plan, &graph);
     layers_watch(&b->layers, NULL);
     for (int i = 0; i < WATCHED && !err; i++) {
-        err = watched_replay(g, graph, &us);
-        total += us;
+        err = watched_replay(g, graph, &us[i]);
+        total += us[i];
     }
     dev_cuda_graph_free(g->gpu, graph);
     if (err) return err;
     gr->watched = attribution_of(b->profile, (double)WATCHED * gr->instances, total);
+    gr->watched.watched_us = stat_median(us, WATCHED) / gr->instances;
     add_bytes(b, &gr->watched, r->touched);
     return CADRE_OK;
 }

@@ -57,6 +57,14 @@ static cadre_err keep_sample(const moe_bench *b, const moe_row *r, const moe_vis
     return err;
 }
 
+static cadre_err keep_both(const moe_bench *b, moe_row *r, const moe_visit *v, cadre_fail *why) {
+    attribution a = *v->watched;
+    a.step_us = r->us[v->visit];
+    a.gbps = r->probe[v->visit];
+    cadre_err err = attribution_keep(&r->attributions, &a, why);
+    return err ? err : keep_sample(b, r, v, why);
+}
+
 cadre_err moe_bench_keep(const moe_bench *b, moe_row *r, const moe_visit *v, cadre_fail *why) {
     int at = v->visit;
     r->bytes[at] = row_bytes(b, r->touched);
@@ -64,9 +72,7 @@ cadre_err moe_bench_keep(const moe_bench *b, moe_row *r, const moe_visit *v, cad
     r->floor[at] = floor_us(b, r->plan.m, r->bytes[at], r->probe[at]);
     r->ratio[at] = r->floor[at] / r->us[at];
     r->allocations += v->allocations / b->o->repeat;
-    cadre_err err = v->watched ? attribution_keep(&r->attributions, v->watched, why) : CADRE_OK;
-    if (err) return err;
-    return keep_sample(b, r, v, why);
+    return v->watched ? keep_both(b, r, v, why) : keep_sample(b, r, v, why);
 }
 
 /* ---- report ---- */
@@ -86,13 +92,6 @@ static figures figures_of(const moe_bench *b, const moe_row *r) {
     f.bandwidth = stat_median(r->probe, n);
     f.gbps = f.bytes / f.us / 1e3;
     return f;
-}
-
-static attribution attributed(const moe_bench *b, const moe_row *r) {
-    attribution a = attribution_typical(&r->attributions);
-    a.step_us = stat_median(r->us, b->o->repeat);
-    a.gbps = stat_median(r->probe, b->o->repeat);
-    return a;
 }
 
 static void put_row(json_out *o, const moe_bench *b, const moe_row *r) {
@@ -117,7 +116,7 @@ static void put_row(json_out *o, const moe_bench *b, const moe_row *r) {
     json_put_real(o, "allocs_per_run", b->device->gpu ? NAN : r->allocations);
     json_put_text(o, "sha256", *r->sha ? r->sha : NULL);
     json_put_text(o, "numerics", b->numerics);
-    attribution a = attributed(b, r);
+    attribution a = attribution_typical(&r->attributions);
     attribution_put(o, &a);
     json_close(o, '}');
 }
@@ -138,7 +137,7 @@ int moe_bench_json(const moe_bench *b) {
     for (int i = 0; i < b->count; i++) put_row(&o, b, &b->rows[i]);
     json_close(&o, ']');
     if (b->count == 1) { /* where the profile of `bench` is, for those who read both */
-        attribution a = attributed(b, &b->rows[0]);
+        attribution a = attribution_typical(&b->rows[0].attributions);
         attribution_put(&o, &a);
     }
     json_put_text(&o, "samples", b->o->out);
@@ -208,7 +207,7 @@ void moe_bench_say(const moe_bench *b) {
     say_loads(b);
     say_drift(b);
     for (int i = 0; i < b->count && b->profile; i++) {
-        attribution a = attributed(b, &b->rows[i]);
+        attribution a = attribution_typical(&b->rows[i].attributions);
         say("  m = %d, a layer:", b->rows[i].plan.m);
         attribution_say(&a);
     }

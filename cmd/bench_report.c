@@ -101,13 +101,6 @@ static void put_requests(json_out *o, const bench *b) {
     json_close(o, ']');
 }
 
-static attribution attributed(const bench *b) {
-    attribution a = attribution_typical(&b->attributions);
-    a.step_us = FIGURE(b, step_ms) * 1e3;
-    a.gbps = FIGURE(b, gbps);
-    return a;
-}
-
 static int report_json(const bench *b, int status) {
     json_out o = {0};
     say_json_open(&o, "bench");
@@ -118,7 +111,7 @@ static int report_json(const bench *b, int status) {
     open_put_sampling(&o, &b->sampling);
     json_put_text(&o, "samples", b->o->out);
     json_put_text(&o, "run", b->run);
-    attribution a = attributed(b);
+    attribution a = attribution_typical(&b->attributions);
     attribution_put(&o, &a);
     json_put_text(&o, "model", b->m->dir);
     json_put_text(&o, "weights", b->m->info.weights);
@@ -189,7 +182,7 @@ static void say_summary(const bench *b) {
 int bench_report(const bench *b, int status) {
     if (b->differs) say_note("the passes gave different tokens: this breaks law L1 (docs/numerics.md)");
     say_summary(b);
-    attribution a = attributed(b);
+    attribution a = attribution_typical(&b->attributions);
     attribution_say(&a);
     return b->o->common.json ? report_json(b, status) : status;
 }
