@@ -115,6 +115,20 @@ static const json *row_of(const json *v, const char *op) {
     return NULL;
 }
 
+/* What receipts of bench moe say ran has a row of the same kernel in the profile of some m. */
+static void has_receipts(const json *root) {
+    for (const json *c = json_get(root, "receipts")->child; c; c = c->next) {
+        const char *op = text(c, "op");
+        size_t len = strlen(op);
+        bool found = number(c, "runs") == 0;
+        for (const json *v = json_get(root, "rows")->child; v; v = v->next)
+            for (const json *r = json_get(v, "profile")->child; r; r = r->next)
+                found |= !strncmp(text(r, "op"), op, len) && (!text(r, "op")[len] || text(r, "op")[len] == ' ') &&
+                         !strcmp(text(r, "kernel"), text(c, "kernel"));
+        if (!found) fail_msg("%s (%s) has no row", op, text(c, "kernel"));
+    }
+}
+
 /* ---- end to end ---- */
 
 static void steps(void **state) {
@@ -169,6 +183,7 @@ static void layer(void **state) {
     assert_int_equal(r.status, 0);
     json_doc *doc = command_json(&r);
     int m[] = {1, 5}, at = 0;
+    has_receipts(json_root(doc));
     for (const json *v = json_get(json_root(doc), "rows")->child; v; v = v->next, at++) {
         is_whole(v, m[at]);
         static const char *const ops[] = {"router",
@@ -224,6 +239,7 @@ static void gpu(void **state) {
     assert_int_equal(r.status, 0);
     json_doc *doc = command_json(&r);
     int m[] = {1, 3}, at = 0;
+    has_receipts(json_root(doc));
     for (const json *v = json_get(json_root(doc), "rows")->child; v; v = v->next, at++) {
         is_whole(v, m[at]);
         static const char *const ops[] = {"router", "experts", "shared expert lists", "shared expert", "round"};
