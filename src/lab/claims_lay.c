@@ -195,7 +195,10 @@ void claims_lay_table(claims_doc *d, const size_t *starts, int first, int count,
         lay_row(d, start, end, first + i + 1, mark, columns, d->table_count - 1);
         rows++;
     }
-    d->tables[d->table_count - 1].rows = rows;
+    if (rows)
+        d->tables[d->table_count - 1].rows = rows;
+    else
+        d->table_count--; /* rules alone */
     d->block++;
 }
 

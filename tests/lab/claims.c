@@ -349,6 +349,8 @@ static void hostile(void **state) {
     repeated("3 runs {1, 2, ", 1 << 20, NULL);
     repeated("A -> B = -3 %. 1.25 vs 1.25 min(A) = 4, ", 1 << 20, NULL);
     repeated("| total | 1 ms | 2 ms | 3 % |\n", 1 << 20, NULL);
+    repeated("||||\n", 1 << 19, NULL);
+    repeated("| a |\n|-|\n\n", 1 << 19, NULL);
     repeated("\xE2\x86\xFF\xC2\xF0\x80", 1 << 20, NULL);
     static const char huge[] =
         "1e999999999 -> 1e-999999999 ms (+1e400 %), 1e308 x 1e308 = 2, 0 -> 0 ms (0%), 5 / 0 = 1";
