@@ -72,6 +72,33 @@ static void fill(claims_doc *d, lab_claim *c, const char *rule, double recompute
     c->ok = ok;
 }
 
+/* A remark behind what a claim says already. */
+static void append(claims_doc *d, lab_claim *c, const char *more) {
+    char why[700];
+    snprintf(why, sizeof why, "%s; %s", c->why ? c->why : "", more);
+    err_one_line(why);
+    mem_free((void *)(uintptr_t)c->why);
+    c->why = mem_copy_text(why, strlen(why));
+    if (!c->why) d->failed = true;
+}
+
+static void remark(claims_doc *d, lab_claim *c, const char *format, va_list args) {
+    char more[300];
+    if (!c->ok || c->note) return;
+    vsnprintf(more, sizeof more, format, args);
+    append(d, c, more);
+    c->note = true;
+}
+
+/* 16.53 printed as 16. */
+static bool is_cut(const claims_token *t, claims_span reading) {
+    claims_span s = claims_span_of(t);
+    double half = (s.hi - s.lo) / 2;
+    claims_span cut =
+        t->value < 0 ? (claims_span){t->value - 2 * half, t->value} : (claims_span){t->value, t->value + 2 * half};
+    return isnan(t->high) && !t->about && half > 0 && claims_meet(cut, reading);
+}
+
 static bool settle(claims_doc *d, int figure, const char *rule, const claims_span *readings, int count,
                    const char *format, va_list args) {
     const claims_token *t = &d->tokens[figure];
@@ -92,6 +119,7 @@ static bool settle(claims_doc *d, int figure, const char *rule, const claims_spa
     lab_claim *c = claim_of(d, figure);
     if (c) fill(d, c, rule, claims_mid(readings[met >= 0 ? met : known]), met >= 0, format, args);
     if (c) c->note = false;
+    if (c && met < 0 && is_cut(t, readings[known])) append(d, c, "cut, not rounded");
     return met >= 0;
 }
 
@@ -115,19 +143,6 @@ bool claims_settle(claims_doc *d, int figure, const char *rule, claims_span reco
 void claims_mark(claims_doc *d, int figure) {
     int claim = d->tokens[figure].claim;
     if (claim && d->claims[claim - 1].ok) d->claims[claim - 1].note = true;
-}
-
-/* A remark behind what a claim that is fine says already. */
-static void remark(claims_doc *d, lab_claim *c, const char *format, va_list args) {
-    char more[300], why[700];
-    if (!c->ok || c->note) return;
-    vsnprintf(more, sizeof more, format, args);
-    snprintf(why, sizeof why, "%s; %s", c->why ? c->why : "", more);
-    err_one_line(why);
-    mem_free((void *)(uintptr_t)c->why);
-    c->why = mem_copy_text(why, strlen(why));
-    if (!c->why) d->failed = true;
-    c->note = true;
 }
 
 void claims_tell(claims_doc *d, int figure, const char *rule, bool note, double recomputed, const char *format, ...) {
