@@ -283,7 +283,7 @@ static cadre_err make_plan(const rig *g, plan_gpu *plan) {
                         .act = g->desc.act,
                         .sms = t->sms,
                         .smem = t->smem_block,
-                        .wgmma = t->major == 9,
+                        .engine = t->major >= 9,
                         .role = "experts",
                         .router = true};
     return plan_gpu_make(&key, plan, g->why);

@@ -148,6 +148,13 @@ cadre_err cadre_moe_experts(cadre_moe *moe, cadre_moe_workspace *workspace, int 
 cadre_err cadre_moe_enqueue(cadre_moe *moe, cadre_moe_workspace *workspace, void *stream, int n, const void *x,
                             cadre_dtype x_type, const int32_t *ids, const float *weights, void *out,
                             cadre_dtype out_type, cadre_fail *why);
+/* The same, for a graph that serves batches of any size up to n: the first *n_valid tokens count, an int32_t in device
+ * memory that is read when the work runs (below 0 is 0, above n is n). The others' rows of x must be there, are not
+ * looked at, and their rows of out are zeros. Time goes with the tokens that count; which kernels run, with n.
+ * Errors: those above, RANGE (no n_valid, or not on 4 bytes). */
+cadre_err cadre_moe_enqueue_valid(cadre_moe *moe, cadre_moe_workspace *workspace, void *stream, int n,
+                                  const int32_t *n_valid, const void *x, cadre_dtype x_type, const int32_t *ids,
+                                  const float *weights, void *out, cadre_dtype out_type, cadre_fail *why);
 /* What runs for n tokens and why, one line per kernel, into text (always terminated, cut to size). */
 void cadre_moe_explain(const cadre_moe *moe, int n, char *text, size_t size);
 

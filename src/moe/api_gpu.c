@@ -44,14 +44,22 @@ static cadre_err enqueue(cadre_moe *moe, cadre_moe_workspace *w, const moe_gpu_r
 cadre_err cadre_moe_enqueue(cadre_moe *moe, cadre_moe_workspace *workspace, void *stream, int n, const void *x,
                             cadre_dtype x_type, const int32_t *ids, const float *weights, void *out,
                             cadre_dtype out_type, cadre_fail *why) {
-    moe_gpu_run r = {stream, n, x, x_type, ids, weights, NULL, out, out_type};
+    moe_gpu_run r = {stream, n, x, x_type, ids, weights, NULL, out, out_type, NULL};
     return enqueue(moe, workspace, &r, why);
+}
+
+cadre_err cadre_moe_enqueue_valid(cadre_moe *moe, cadre_moe_workspace *workspace, void *stream, int n,
+                                  const int32_t *n_valid, const void *x, cadre_dtype x_type, const int32_t *ids,
+                                  const float *weights, void *out, cadre_dtype out_type, cadre_fail *why) {
+    moe_gpu_run r = {stream, n, x, x_type, ids, weights, NULL, out, out_type, n_valid};
+    cadre_err err = check_place("n_valid", n_valid, sizeof *n_valid, why);
+    return err ? err : enqueue(moe, workspace, &r, why);
 }
 
 cadre_err moe_enqueue_forced(cadre_moe *moe, cadre_moe_workspace *workspace, void *stream, int n, const void *x,
                              cadre_dtype x_type, const int32_t *forced, void *out, cadre_dtype out_type,
                              cadre_fail *why) {
-    moe_gpu_run r = {stream, n, x, x_type, NULL, NULL, forced, out, out_type};
+    moe_gpu_run r = {stream, n, x, x_type, NULL, NULL, forced, out, out_type, NULL};
     return enqueue(moe, workspace, &r, why);
 }
 

@@ -3,10 +3,10 @@
 #include "op/cuda/args.h"
 
 static cadre_err check_device(const dev_cuda_traits *t, const cadre_moe_desc *d, cadre_fail *why) {
-    if (t->major != 9 || t->minor != 0)
+    if ((t->major != 9 && t->major != 8) || t->minor != 0)
         return cadre_fail_set(why, CADRE_UNSUPPORTED,
-                              "MoE layers run on GPUs of compute capability 9.0 in this version, %s has %d.%d", t->name,
-                              t->major, t->minor);
+                              "MoE layers run on GPUs of compute capability 8.0 and 9.0 in this version, %s has %d.%d",
+                              t->name, t->major, t->minor);
     if (d->dtype != CADRE_BF16)
         return cadre_fail_set(why, CADRE_UNSUPPORTED, "moe dtype is %s, on a GPU bf16 alone is there",
                               op_dtype_name(d->dtype));
@@ -21,7 +21,7 @@ static cadre_err plan_set(gpu_set *s, const dev_cuda_traits *t, const char *role
                         .act = s->act,
                         .sms = t->sms,
                         .smem = t->smem_block,
-                        .wgmma = t->major == 9,
+                        .engine = t->major >= 9,
                         .role = role,
                         .router = router};
     return plan_gpu_make(&key, &s->plan, why);

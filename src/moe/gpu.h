@@ -56,15 +56,18 @@ cadre_err gpu_kernel_new(dev_cuda *gpu, const char *text, const char *name, cons
 
 /* Device memory of one run at a time. Layers of one description may share it. */
 typedef struct gpu_lists {
-    int *next, *left, *done_down, *done_up, *counts, *gathered; /* zero between runs */
+    int *next, *left, *done_down, *done_up, *counts, *gathered, *state; /* zero between runs; state: as it was left */
     int *list, *ids;
     float *weights;
     int *place;
+    unsigned short *told_h[2], *told_y[2]; /* all ones where a run has written nothing, as told_ids */
+    int *told_ids[2];
 } gpu_lists;
 typedef struct moe_gpu_space {
     dev_cuda *gpu;
     void *block, *stream; /* stream: of runs with host pointers */
     size_t bytes, zeros;  /* the counters come first: `zeros` bytes */
+    size_t ones;          /* up to here what waits for data: all ones at first */
     size_t scratch;       /* up to here what a run makes anew */
     gpu_lists experts, shared;
     unsigned short *xq, *xb, *xs, *h, *y;
@@ -90,6 +93,7 @@ typedef struct moe_gpu_run {
     const int *forced; /* device: ids in place of those the router chooses, or NULL */
     void *out;         /* device, [n][d]; NULL: the router alone, and its ids and weights stay in the space */
     cadre_dtype out_type;
+    const int *valid; /* device: how many of the tokens count, or NULL: all */
 } moe_gpu_run;
 /* Queues it. n <= max_tokens. out NULL: n <= PLAN_GPU_CHUNK. */
 cadre_err moe_gpu_enqueue(moe_gpu *m, moe_gpu_space *s, const moe_gpu_run *run, cadre_fail *why);

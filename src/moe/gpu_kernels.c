@@ -39,17 +39,18 @@ cadre_err gpu_kernel_new(dev_cuda *gpu, const char *text, const char *name, cons
     return err;
 }
 
-static void define_shape(option_list *o, const gpu_set *s) {
+static void define_shape(option_list *o, const gpu_set *s, int engine) {
     define(o, "D_MODEL", s->d);
     define(o, "EXPERTS", s->e);
     define(o, "CHOSEN", s->k);
+    if (!engine) define(o, "COPY_ENGINE", 0);
 }
 
 static cadre_err compile_experts(moe_gpu *m, gpu_set *s, int i, cadre_fail *why) {
     const plan_gpu_row *row = &s->plan.rows[i];
     const plan_gpu_knobs *k = &row->knobs;
     option_list o = {.count = 0};
-    define_shape(&o, s);
+    define_shape(&o, s, k->engine);
     define(&o, "F_EXPERT", s->f);
     define(&o, "ACT", (int)s->act);
     define(&o, "TOKEN_TILES", k->tokens / 8);
@@ -65,6 +66,7 @@ static cadre_err compile_experts(moe_gpu *m, gpu_set *s, int i, cadre_fail *why)
     define(&o, "DOWN_TILES", k->down);
     define(&o, "KC", k->kc);
     define(&o, "AHEAD", k->ahead);
+    define(&o, "TOLD", k->told);
     return gpu_kernel_new(m->gpu, "experts.cu", "experts", o.list, o.count, EXPERTS_THREADS(k->warps),
                           plan_gpu_shared(&s->plan.key, row), &s->kernels[i], why);
 }
@@ -79,7 +81,7 @@ static cadre_err compile_set(moe_gpu *m, gpu_set *s, cadre_fail *why) {
 static cadre_err compile_router(moe_gpu *m, int x_f32, int i, cadre_fail *why) {
     const plan_gpu *p = &m->experts.plan;
     option_list o = {.count = 0};
-    define_shape(&o, &m->experts);
+    define_shape(&o, &m->experts, p->routers[i].knobs.engine);
     define(&o, "X_F32", x_f32);
     define(&o, "TOKEN_TILES", p->routers[i].knobs.router / 8);
     return gpu_kernel_new(m->gpu, "router.cu", "router", o.list, o.count, THREADS,

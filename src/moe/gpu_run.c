@@ -38,6 +38,24 @@ static void take_zeros(gpu_lists *l, arena *a, const moe_gpu *m, const gpu_set *
     l->done_up = take_counters(a, (size_t)s->e);
     l->counts = take_counters(a, (size_t)s->e);
     l->gathered = take_counters(a, (size_t)most_tasks(m, s));
+    l->state = take_counters(a, 1);
+}
+
+/* The largest launch of a row that waits for data. */
+static int most_told(const moe_gpu *m, const gpu_set *s) {
+    int most = 0;
+    for (int i = 0; i < s->plan.count && s->plan.rows[i].n_lo <= m->desc.max_tokens; i++)
+        if (s->plan.rows[i].knobs.told) most = least(s->plan.rows[i].n_hi, chunk_of(m));
+    return most;
+}
+
+static void take_ones(gpu_lists *l, arena *a, const moe_gpu *m, const gpu_set *s) {
+    size_t pairs = (size_t)most_told(m, s) * (size_t)s->k, few = (size_t)PLAN_GPU_FEW * (size_t)s->k;
+    for (int i = 0; i < 2; i++) {
+        l->told_ids[i] = arena_take(a, few, sizeof(int));
+        l->told_h[i] = arena_take(a, pairs * (size_t)row_of(s->f), sizeof *l->told_h[i]);
+        l->told_y[i] = arena_take(a, pairs * (size_t)cuda_tiles(s->d) * 16, sizeof *l->told_y[i]);
+    }
 }
 
 static void take_lists(gpu_lists *l, arena *a, const gpu_set *s, size_t n) {
@@ -70,6 +88,9 @@ static void place(moe_gpu_space *s, arena *a, const moe_gpu *m) {
     take_zeros(&s->experts, a, m, &m->experts);
     if (d->shared_f) take_zeros(&s->shared, a, m, &m->shared);
     s->zeros = a->used;
+    take_ones(&s->experts, a, m, &m->experts);
+    if (d->shared_f) take_ones(&s->shared, a, m, &m->shared);
+    s->ones = a->used;
     take_lists(&s->experts, a, &m->experts, n);
     if (d->shared_f) take_lists(&s->shared, a, &m->shared, n);
     take_rows(s, a, m, n);
@@ -89,6 +110,13 @@ bool moe_gpu_space_bytes(const moe_gpu *m, size_t *bytes) {
     return !count.overflow;
 }
 
+/* What runs expect of each other. */
+static cadre_err fill_first(const moe_gpu_space *s, void *stream, cadre_fail *why) {
+    cadre_err err = dev_cuda_fill_async(s->gpu, s->block, 0, s->zeros, stream, why);
+    if (err || s->ones == s->zeros) return err;
+    return dev_cuda_fill_async(s->gpu, (char *)s->block + s->zeros, 0xff, s->ones - s->zeros, stream, why);
+}
+
 cadre_err moe_gpu_space_new(const moe_gpu *m, moe_gpu_space **out, cadre_fail *why) {
     moe_gpu_space *s = mem_new(sizeof *s);
     if (!s) return cadre_fail_set(why, CADRE_NOMEM, "no memory for a workspace");
@@ -98,7 +126,7 @@ cadre_err moe_gpu_space_new(const moe_gpu *m, moe_gpu_space **out, cadre_fail *w
     if (!err) err = dev_cuda_stream_new(m->gpu, &s->stream, why);
     arena a = {.base = s->block, .size = s->bytes};
     if (!err) place(s, &a, m);
-    if (!err) err = dev_cuda_fill_async(m->gpu, s->block, 0, s->zeros, s->stream, why);
+    if (!err) err = fill_first(s, s->stream, why);
     if (!err) err = dev_cuda_sync(m->gpu, s->stream, why);
     if (err)
         moe_gpu_space_free(s);
@@ -121,13 +149,14 @@ typedef struct part {
     moe_gpu *m;
     moe_gpu_space *s;
     const moe_gpu_run *run;
-    int n;
+    int n, before; /* tokens of it; of the parts before it */
     const void *x;
     const int *ids, *forced;
     const float *weights;
     void *out;
     bool own; /* wgmma reads the caller's rows as they are */
     bool want_q, want_b;
+    bool early; /* the experts take the choice before the router ends */
     cadre_fail *why;
 } part;
 
@@ -156,6 +185,8 @@ static cadre_err route(const part *p) {
     int i = plan_gpu_at(pl->routers, pl->router_count, p->n), tokens = pl->routers[i].knobs.router;
     router_args a = {.n = p->n,
                      .cap = chunk_of(m) * d->k,
+                     .valid = p->run->valid,
+                     .before = p->before,
                      .x = p->x,
                      .ldx = d->d,
                      .ldq = row_of(d->d),
@@ -169,15 +200,19 @@ static cadre_err route(const part *p) {
                      .topk_groups = d->topk_groups,
                      .scale = d->scale,
                      .forced = p->forced,
+                     .soon = m->experts.w_up,
+                     .soon_kb = p->run->out ? plan_gpu_soon(&pl->key, p->n) : 0,
                      .counts = l->counts,
                      .list = l->list,
                      .ids = l->ids,
                      .weights = l->weights};
+    if (p->early) a.told[0] = l->told_ids[0], a.told[1] = l->told_ids[1], a.state = l->state;
     void *args[] = {&a};
     atomic_fetch_add_explicit(&pl->routers[i].runs, 1, memory_order_relaxed);
-    profile_op op = {"router", NULL, "router_bf16_sm90", (size_t)d->e * (size_t)d->d * sizeof(uint16_t)};
-    return launch(p, &op, &m->routers[p->run->x_type == CADRE_F32][i], CLUSTER * (size_t)((p->n + tokens - 1) / tokens),
-                  args);
+    profile_op op = {"router", NULL, plan_gpu_kernel(&pl->routers[i]), (size_t)d->e * (size_t)d->d * sizeof(uint16_t)};
+    size_t groups = (size_t)((p->n + tokens - 1) / tokens);
+    return launch(p, &op, &m->routers[p->run->x_type == CADRE_F32][i],
+                  pl->routers[i].knobs.engine ? CLUSTER * groups : groups, args);
 }
 
 static lists_args lists_of(const part *p, const gpu_set *set, const gpu_lists *l) {
@@ -186,6 +221,8 @@ static lists_args lists_of(const part *p, const gpu_set *set, const gpu_lists *l
                         .e = set->e,
                         .k = set->k,
                         .cap = chunk_of(p->m) * set->k,
+                        .valid = p->run->valid,
+                        .before = p->before,
                         .x_f32 = p->run->x_type == CADRE_F32,
                         .x = p->x,
                         .ldx = set->d,
@@ -202,8 +239,10 @@ static size_t blocks_for(const part *p, size_t threads) {
 }
 
 static cadre_err take_given(const part *p) {
-    lists_args a = lists_of(p, &p->m->experts, &p->s->experts);
+    const gpu_lists *l = &p->s->experts;
+    lists_args a = lists_of(p, &p->m->experts, l);
     a.given = p->ids;
+    if (p->early) a.told[0] = l->told_ids[0], a.told[1] = l->told_ids[1], a.state = l->state;
     a.xq = p->want_q ? p->s->xq : NULL, a.xb = p->want_b ? p->s->xb : NULL;
     void *args[] = {&a};
     size_t pairs = (size_t)p->n * (size_t)a.k, parts = (size_t)p->n * (size_t)(a.ldq / 8);
@@ -242,6 +281,10 @@ static cadre_err run_set(const part *p, gpu_set *set, const gpu_lists *l, const 
                       .done_up = l->done_up,
                       .done_down = l->done_down,
                       .left = l->left,
+                      .told_h = {l->told_h[0], l->told_h[1]},
+                      .told_y = {l->told_y[0], l->told_y[1]},
+                      .told_ids = {l->told_ids[0], l->told_ids[1]},
+                      .state = l->state,
                       .limit = p->m->desc.limit,
                       .out_bf16 = bf16,
                       .add = add};
@@ -287,7 +330,9 @@ static cadre_err run_experts(const part *p) {
 /* Which forms of x the experts of this part read. */
 static void choose_forms(part *p) {
     const moe_gpu *m = p->m;
-    bool wide = row_for(&m->experts, p->n)->knobs.wgmma, q = !wide, b = wide;
+    const plan_gpu_knobs *k = &row_for(&m->experts, p->n)->knobs;
+    bool wide = k->wgmma, q = !wide, b = wide;
+    p->early = k->told == 2 && p->run->out;
     if (m->desc.shared_f) {
         wide = row_for(&m->shared, p->n)->knobs.wgmma;
         q |= !wide, b |= wide;
@@ -301,8 +346,7 @@ static void choose_forms(part *p) {
 static cadre_err poison(const part *p) {
     const moe_gpu_space *s = p->s;
     if (!switch_get(SWITCH_POISON)) return CADRE_OK;
-    return dev_cuda_fill_async(s->gpu, (char *)s->block + s->zeros, 0xff, s->scratch - s->zeros, p->run->stream,
-                               p->why);
+    return dev_cuda_fill_async(s->gpu, (char *)s->block + s->ones, 0xff, s->scratch - s->ones, p->run->stream, p->why);
 }
 
 static cadre_err run_part(part *p) {
@@ -325,11 +369,11 @@ static const void *step(const void *p, size_t bytes) {
 static cadre_err run_parts(moe_gpu *m, moe_gpu_space *s, const moe_gpu_run *run, cadre_fail *why) {
     size_t k = (size_t)m->desc.k, d = (size_t)m->desc.d;
     cadre_err err = CADRE_OK;
-    if (s->dirty) err = dev_cuda_fill_async(m->gpu, s->block, 0, s->zeros, run->stream, why);
+    if (s->dirty) err = fill_first(s, run->stream, why);
     s->dirty = true;
     for (int at = 0; at < run->n && !err; at += PLAN_GPU_CHUNK) {
         size_t tokens = (size_t)at;
-        part p = {.m = m, .s = s, .run = run, .n = least(run->n - at, PLAN_GPU_CHUNK), .why = why};
+        part p = {.m = m, .s = s, .run = run, .n = least(run->n - at, PLAN_GPU_CHUNK), .before = at, .why = why};
         p.x = step(run->x, tokens * d * op_dtype_size(run->x_type));
         p.ids = step(run->ids, tokens * k * sizeof(int));
         p.forced = step(run->forced, tokens * k * sizeof(int));

@@ -19,17 +19,22 @@ typedef struct rule {
     const char *text;
 } rule;
 
-/* Measured on an H200. wgmma, tokens, few, warps, up, down, kc, stages, ahead; those of wgmma are
+/* Measured on an H200. wgmma, tokens, few, warps, up, down, kc, stages, ahead, told; those of wgmma are
  * tokens, few and stages, and it has 8 warps with a row tile each in 2 blocks. */
 static const rule rules[] = {
-    {TOKENS, 1, true, {0, 8, 8, 8, 6, 8, 128, 6, 48, 0}, "one token: its items fill whole waves"},
-    {ROWS, 2, false, {0, 8, 8, 8, 8, 8, 128, 6, 64, 0}, "up to 2 rows an expert: 8 tokens a pass"},
-    {ROWS, 6, false, {0, 16, 8, 8, 8, 8, 128, 5, 64, 0}, "up to 6 rows an expert: 16 tokens a pass"},
-    {ROWS, 12, false, {0, 24, 8, 8, 16, 16, 64, 5, 64, 0}, "up to 12 rows an expert: 24 tokens a pass"},
-    {ROWS, 40, false, {0, 32, 8, 8, 16, 16, 64, 5, 64, 0}, "up to 40 rows an expert: 32 tokens a pass"},
-    {ROWS, 96, false, {1, 96, 64, 8, 8, 8, 64, 7, 256, 0}, "up to 96 rows an expert: wgmma"},
-    {ROWS, INT_MAX, false, {1, 256, 144, 8, 8, 8, 64, 4, 256, 0}, "many rows an expert: wide wgmma"},
-    {ROWS, INT_MAX, false, {0, 96, 8, 8, 16, 16, 64, 4, 64, 0}, "many rows an expert, widths that wgmma lacks"},
+    {TOKENS, 1, true, {0, 8, 8, 8, 6, 8, 128, 6, 48, 0, 0, 0}, "one token: its items fill whole waves"},
+    {TOKENS,
+     PLAN_GPU_FEW,
+     false,
+     {0, 8, 8, 8, 8, 8, 128, 5, 64, 2, 0, 0},
+     "up to 8 tokens: begin before the router ends"},
+    {ROWS, 2, false, {0, 8, 8, 8, 8, 8, 128, 6, 64, 0, 0, 0}, "up to 2 rows an expert: 8 tokens a pass"},
+    {ROWS, 6, false, {0, 16, 8, 8, 8, 8, 128, 5, 64, 0, 0, 0}, "up to 6 rows an expert: 16 tokens a pass"},
+    {ROWS, 12, false, {0, 24, 8, 8, 16, 16, 64, 5, 64, 0, 0, 0}, "up to 12 rows an expert: 24 tokens a pass"},
+    {ROWS, 40, false, {0, 32, 8, 8, 16, 16, 64, 5, 64, 0, 0, 0}, "up to 40 rows an expert: 32 tokens a pass"},
+    {ROWS, 96, false, {1, 96, 64, 8, 8, 8, 64, 7, 256, 0, 0, 0}, "up to 96 rows an expert: wgmma"},
+    {ROWS, INT_MAX, false, {1, 256, 144, 8, 8, 8, 64, 4, 256, 0, 0, 0}, "many rows an expert: wide wgmma"},
+    {ROWS, INT_MAX, false, {0, 96, 8, 8, 16, 16, 64, 4, 64, 0, 0, 0}, "many rows an expert, widths that wgmma lacks"},
 };
 
 /* Tokens of a cluster: few clusters leave the GPU idle, many read the gate's weights again and again. */
@@ -47,7 +52,7 @@ static bool gated(const plan_gpu_key *key) {
 
 /* wgmma takes stages of 64 inputs, whole. */
 static bool wgmma_fits(const plan_gpu_key *key) {
-    return key->wgmma && cuda_steps(key->d) % 4 == 0 && cuda_steps(key->f) % 4 == 0;
+    return key->engine && cuda_steps(key->d) % 4 == 0 && cuda_steps(key->f) % 4 == 0;
 }
 
 /* The row tiles an item takes, so that `tasks` times ceil(rows / tiles) items take the least time in whole waves. */
@@ -71,6 +76,12 @@ static void fit_shared(const plan_gpu_key *key, plan_gpu_row *row) {
     while (row->knobs.stages > 2 && plan_gpu_shared(key, row) > (size_t)key->smem) row->knobs.stages--;
 }
 
+/* The router's choice can be waited for where there is a router, and few tokens. */
+static void fit_told(const plan_gpu_key *key, plan_gpu_row *row) {
+    if (row->knobs.told == 2 && (!key->router || row->n_hi > PLAN_GPU_FEW)) row->knobs.told = 1;
+    if (row->knobs.wgmma) row->knobs.told = 0;
+}
+
 static int tokens_for(const plan_gpu_key *key, const rule *r) {
     if (r->most == INT_MAX) return INT_MAX;
     int64_t n = r->by == TOKENS ? r->most : (int64_t)r->most * key->e / key->k;
@@ -84,7 +95,9 @@ static void policy_experts(plan_gpu *p) {
         if (hi < (int)lo || (r->knobs.wgmma && !wgmma_fits(&p->key))) continue;
         plan_gpu_row *row = &p->rows[p->count++];
         *row = (plan_gpu_row){.n_lo = (int)lo, .n_hi = hi, .knobs = r->knobs, .source = "policy", .rule = r->text};
+        row->knobs.engine = p->key.engine;
         if (r->fit) fit_waves(&p->key, &row->knobs);
+        fit_told(&p->key, row);
         fit_shared(&p->key, row);
         if (hi == INT_MAX) return;
         lo = (size_t)hi + 1;
@@ -96,13 +109,20 @@ static void policy_router(plan_gpu *p) {
         plan_gpu_row *row = &p->routers[p->router_count++];
         *row = (plan_gpu_row){.n_lo = (int)lo,
                               .n_hi = routers[i].most,
-                              .knobs.router = routers[i].tokens,
+                              .knobs = {.router = p->key.engine ? routers[i].tokens : 8, .engine = p->key.engine},
                               .source = "policy",
                               .rule = routers[i].text};
         while (row->knobs.router > 8 && plan_gpu_router_shared(&p->key, row) > (size_t)p->key.smem)
             row->knobs.router /= 2;
         lo = (size_t)routers[i].most + 1;
     }
+}
+
+int plan_gpu_soon(const plan_gpu_key *key, int n) {
+    enum { ROWS_LEAST = 4, KB = 4 * 1024, UNIT = 16 };
+    int64_t all = (int64_t)key->e * cuda_up_tiles(key->f, gated(key)) * cuda_steps(key->d) / 2; /* tiles of half a KB */
+    if (!key->engine || (int64_t)n * key->k < (int64_t)ROWS_LEAST * key->e) return 0;
+    return all < KB ? (int)all / UNIT * UNIT : KB;
 }
 
 /* ---- what kernels need ---- */
@@ -124,7 +144,7 @@ size_t plan_gpu_shared(const plan_gpu_key *key, const plan_gpu_row *row) {
 }
 
 size_t plan_gpu_router_shared(const plan_gpu_key *key, const plan_gpu_row *row) {
-    return (size_t)ROUTER_SHARED(row->knobs.router, key->d, key->e);
+    return (size_t)ROUTER_SHARED(row->knobs.router, key->d, key->e, row->knobs.engine);
 }
 
 /* ---- what may not run ---- */
@@ -173,10 +193,12 @@ static cadre_err check_shape(const plan_gpu_key *key, cadre_fail *why) {
 }
 
 static cadre_err check_router(const plan_gpu_key *key, const plan_gpu_row *row, cadre_fail *why) {
-    int tokens = row->knobs.router;
+    int tokens = row->knobs.router, engine = row->knobs.engine;
     size_t shared = plan_gpu_router_shared(key, row);
     if (tokens != 8 && tokens != 16 && tokens != 32 && tokens != 64)
         return cadre_fail_set(why, CADRE_RANGE, "gpu.router is %d, expected 8, 16, 32 or 64", tokens);
+    if (tokens != 8 && !engine)
+        return cadre_fail_set(why, CADRE_RANGE, "gpu.router is %d, expected 8 without clusters", tokens);
     if (shared <= (size_t)key->smem) return CADRE_OK;
     return cadre_fail_set(why, CADRE_UNSUPPORTED,
                           "d=%d e=%d: the router takes %zu bytes of shared memory, a block has %d", key->d, key->e,
@@ -249,14 +271,16 @@ static void merge(plan_gpu_row *rows, int *count) {
 }
 
 cadre_err plan_gpu_make(const plan_gpu_key *key, plan_gpu *p, cadre_fail *why) {
-    enum { ROUTER = PLAN_GPU_KNOB_COUNT - 1 };
+    enum { ENGINE = PLAN_GPU_KNOB_COUNT - 1, ROUTER = ENGINE - 1 };
     memset(p, 0, sizeof *p);
     p->key = *key;
+    if (overrides[ENGINE] == 0) p->key.engine = false;
+    key = &p->key;
     cadre_err err = check_shape(key, why);
     if (err) return err;
     policy_experts(p);
     if (key->router) policy_router(p);
-    for (int i = 0; i < p->count; i++) apply(&p->rows[i], 0, ROUTER);
+    for (int i = 0; i < p->count; i++) apply(&p->rows[i], 0, ROUTER), fit_told(key, &p->rows[i]);
     for (int i = 0; i < p->router_count; i++) apply(&p->routers[i], ROUTER, ROUTER + 1);
     merge(p->rows, &p->count);
     merge(p->routers, &p->router_count);
@@ -273,19 +297,21 @@ int plan_gpu_at(const plan_gpu_row *rows, int count, int n) {
 
 void plan_gpu_text(const plan_gpu_knobs *k, char *text, size_t size) {
     if (!k->tokens) {
-        snprintf(text, size, "tokens=%d", k->router);
+        snprintf(text, size, "tokens=%d%s", k->router, k->engine ? "" : " engine=0");
         return;
     }
     if (k->wgmma)
         snprintf(text, size, "wgmma tokens=%d few=%d stages=%d", k->tokens, k->few, k->stages);
     else
-        snprintf(text, size, "mma tokens=%d warps=%d up=%d down=%d kc=%d stages=%d ahead=%d", k->tokens, k->warps,
-                 k->up, k->down, k->kc, k->stages, k->ahead);
+        snprintf(text, size, "mma tokens=%d warps=%d up=%d down=%d kc=%d stages=%d ahead=%d told=%d%s", k->tokens,
+                 k->warps, k->up, k->down, k->kc, k->stages, k->ahead, k->told, k->engine ? "" : " engine=0");
 }
 
 const char *plan_gpu_kernel(const plan_gpu_row *row) {
-    if (row->knobs.router) return "router_bf16_sm90";
-    return row->knobs.wgmma ? "prefill_bf16_sm90" : "experts_bf16_sm90";
+    const plan_gpu_knobs *k = &row->knobs;
+    if (k->router) return k->engine ? "router_bf16_sm90" : "router_bf16_sm80";
+    if (k->wgmma) return "prefill_bf16_sm90";
+    return k->engine ? "experts_bf16_sm90" : "experts_bf16_sm80";
 }
 
 static void put_receipt(const plan_gpu_key *key, const plan_gpu_row *row, bool router, cadre_receipt *out) {

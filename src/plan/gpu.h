@@ -17,7 +17,9 @@
     X(kc, 64, 256, "inputs of one stage")                                         \
     X(stages, 2, 16, "stages of a block's ring")                                  \
     X(ahead, 1, 256, "KB of weights that a block asks for at a time")             \
-    X(router, 8, 64, "tokens that a cluster of the router takes")
+    X(told, 0, 2, "blocks wait for data; 2: for the router's choice too")         \
+    X(router, 8, 64, "tokens that a cluster of the router takes")                 \
+    X(engine, 0, 1, "what compute capability 9.0 has over 8.0: copy engine, clusters, wgmma")
 
 typedef struct plan_gpu_knobs {
 #define X(name, low, high, what) int name;
@@ -31,6 +33,7 @@ enum { PLAN_GPU_KNOB_COUNT = 0 PLAN_GPU_KNOBS(X) };
 enum {
     PLAN_GPU_POLICY = -2,  /* a switch gpu.NAME that leaves the knob to the policy */
     PLAN_GPU_CHUNK = 8192, /* most tokens of one launch; more go in turns */
+    PLAN_GPU_FEW = 8,      /* most tokens of a launch that takes the router's choice before the router ends */
     PLAN_GPU_ROWS = 10,
 };
 
@@ -39,7 +42,7 @@ typedef struct plan_gpu_key {
     int d, f, e, k;
     cadre_act act;
     int sms, smem;    /* multiprocessors; most shared memory of a block, bytes */
-    bool wgmma;       /* has the instruction */
+    bool engine;      /* has what 9.0 has: copy engine, clusters, wgmma */
     const char *role; /* "experts", "shared expert": names the receipt */
     bool router;      /* has one */
 } plan_gpu_key;
@@ -47,7 +50,7 @@ typedef struct plan_gpu_key {
 /* What runs for n in [n_lo, n_hi]. */
 typedef struct plan_gpu_row {
     int n_lo, n_hi;
-    plan_gpu_knobs knobs;      /* experts: without .router; routers: .router alone */
+    plan_gpu_knobs knobs;      /* experts: without .router; routers: .router and .engine alone */
     const char *source, *rule; /* "policy" or "override" */
     bool shadowed;
     plan_gpu_knobs shadows;
@@ -69,6 +72,9 @@ int plan_gpu_at(const plan_gpu_row *rows, int count, int n);
 /* Writes receipts into out[0..cap); returns how many there are. */
 int plan_gpu_receipts(const plan_gpu *p, cadre_receipt *out, int cap);
 
+/* KB of the experts' weights that the router of n tokens fetches into the L2 cache while it computes: the first
+ * experts', where nearly every expert will be chosen by some token; 0 where few are. */
+int plan_gpu_soon(const plan_gpu_key *key, int n);
 /* What a kernel of these knobs needs. */
 int plan_gpu_tasks(const plan_gpu_key *key, const plan_gpu_row *row); /* most that a launch of the row can make */
 size_t plan_gpu_shared(const plan_gpu_key *key, const plan_gpu_row *row);

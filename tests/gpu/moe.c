@@ -365,6 +365,39 @@ static void odd_routings(rig *g) {
     }
 }
 
+/* A graph for n tokens serves fewer: the others' rows are zeros, and the bits of those that count are the same. */
+static void valid_counts(rig *g) {
+    static const struct { int n, valid; } cases[] = {{1, 1}, {1, 0}, {8, 5}, {8, 99}, {64, 9}, {200, -3}, {MOST, 333}};
+    void *at = NULL, *graph = NULL;
+    size_t d = (size_t)g->desc.d;
+    bool ok = !dev_cuda_alloc(gpu, 64, &at, &why);
+    for (size_t i = 0; ok && i < sizeof cases / sizeof *cases; i++) {
+        int n = cases[i].n, count = cases[i].valid < 0 ? 0 : cases[i].valid > n ? n : cases[i].valid;
+        int32_t all = n, some = cases[i].valid;
+        ok = run(g, n, g->x, g->first, 0) && !dev_cuda_put(gpu, at, &all, sizeof all, &why) &&
+             !dev_cuda_capture_begin(gpu, stream, &why);
+        if (!ok) break;
+        cadre_err err = cadre_moe_enqueue_valid(g->moe, g->space, stream, n, at, g->dx, CADRE_F32, NULL, NULL, g->dout,
+                                                CADRE_F32, &why);
+        ok = !dev_cuda_capture_end(gpu, stream, &graph, &why) && !err;
+        for (int pass = 0; ok && pass < 2; pass++) {
+            int live = pass ? count : n;
+            size_t bad = 0;
+            ok = !dev_cuda_put(gpu, at, pass ? &some : &all, sizeof all, &why) &&
+                 !dev_cuda_fill_async(gpu, g->dout, 0xff, (size_t)n * d * 4, stream, &why) &&
+                 !dev_cuda_graph_launch(gpu, graph, stream, &why) && !dev_cuda_sync(gpu, stream, &why) &&
+                 !dev_cuda_get(gpu, g->out, g->dout, (size_t)n * d * 4, &why);
+            for (size_t j = (size_t)live * d; j < (size_t)n * d; j++) bad += g->out[j] != 0.0f;
+            tap(ok && !bad && !differing(g->out, g->first, (size_t)live * d), "%s: %d of %d tokens count", g->s->name,
+                live, n);
+        }
+        dev_cuda_graph_free(gpu, graph);
+        graph = NULL;
+    }
+    tap(ok, "%s: graphs for fewer tokens: %s", g->s->name, ok ? "all" : why.text);
+    dev_cuda_free(gpu, at);
+}
+
 /* ---- configurations ---- */
 
 static void set(const char *text) {
@@ -387,11 +420,16 @@ static void unset(void) {
 }
 
 static const char *const configs[] = {
-    "wgmma=0 tokens=8 warps=8 up=6 down=8 kc=128 stages=5 ahead=48 router=8",
-    "wgmma=0 tokens=8 warps=1 up=1 down=1 kc=64 stages=2 ahead=1 router=16",
-    "wgmma=0 tokens=16 warps=4 up=3 down=5 kc=256 stages=3 ahead=24 router=32",
-    "wgmma=0 tokens=32 warps=8 up=16 down=16 kc=64 stages=5 ahead=64 router=64",
+    "wgmma=0 tokens=8 warps=8 up=6 down=8 kc=128 stages=5 ahead=48 told=2 router=8",
+    "wgmma=0 tokens=8 warps=8 up=8 down=8 kc=128 stages=4 ahead=64 told=0 router=8",
+    "wgmma=0 tokens=8 warps=1 up=1 down=1 kc=64 stages=2 ahead=1 told=2 router=16",
+    "wgmma=0 tokens=16 warps=4 up=3 down=5 kc=256 stages=3 ahead=24 told=1 router=32",
+    "wgmma=0 tokens=32 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 told=0 router=64",
     "wgmma=0 tokens=96 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 router=64",
+    "wgmma=0 tokens=8 warps=8 up=6 down=8 kc=128 stages=4 ahead=48 told=2 router=8 engine=0",
+    "wgmma=0 tokens=16 warps=4 up=3 down=5 kc=256 stages=3 ahead=24 told=1 router=8 engine=0",
+    "wgmma=0 tokens=32 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 told=0 router=8 engine=0",
+    "wgmma=0 tokens=64 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 told=0 router=8",
     "wgmma=1 tokens=32 few=32 warps=8 up=8 down=8 kc=64 stages=8 ahead=112 router=8",
     "wgmma=1 tokens=96 few=64 warps=8 up=8 down=8 kc=64 stages=7 ahead=256 router=64",
     "wgmma=1 tokens=256 few=144 warps=8 up=8 down=8 kc=64 stages=4 ahead=256 router=32",
@@ -460,6 +498,7 @@ static void test_shape(const shape *s, bool all) {
         tap(ok && host == mem_count() && there == dev_cuda_allocations(), "%s: a run allocates nothing", s->name);
         same_bits(&g, "policy");
         other_ways(&g);
+        valid_counts(&g);
         if (all) every_config(&g);
         odd_routings(&g);
         printf("# %s: made in %.1f s, tested in %.1f s\n", s->name, (double)(made - start) / 1e9,

@@ -103,12 +103,12 @@ static void refusals(void **state) {
     f->major = 8, f->minor = 6;
     ok(open_gpu());
     fails(make(&plain), CADRE_UNSUPPORTED,
-          "MoE layers run on GPUs of compute capability 9.0 in this version, Fake One has 8.6");
+          "MoE layers run on GPUs of compute capability 8.0 and 9.0 in this version, Fake One has 8.6");
     cadre_device_close(device);
     f->major = 10, f->minor = 0; /* its wgmma is gone */
     ok(open_gpu());
     fails(make(&plain), CADRE_UNSUPPORTED,
-          "MoE layers run on GPUs of compute capability 9.0 in this version, Fake One has 10.0");
+          "MoE layers run on GPUs of compute capability 8.0 and 9.0 in this version, Fake One has 10.0");
     close_all();
     nothing_left("refusals");
 }
@@ -151,7 +151,15 @@ static void arguments(void **state) {
           "the layer or its workspace is NULL");
     fails(cadre_moe_enqueue(moe, NULL, stream, 1, x, CADRE_F32, NULL, NULL, out, CADRE_F32, &why), CADRE_RANGE,
           "the layer or its workspace is NULL");
+#define valid(n, at) cadre_moe_enqueue_valid(moe, space, stream, n, at, x, CADRE_F32, NULL, NULL, out, CADRE_F32, &why)
+    fails(valid(1, NULL), CADRE_RANGE, "n_valid is NULL");
+    assert_int_equal(valid(1, (const int32_t *)(const void *)((const char *)ids + 2)), CADRE_RANGE);
+    assert_non_null(strstr(why.text, "n_valid lies at"));
+    fails(valid(N + 1, ids), CADRE_RANGE, "n is 9001, expected 0..9000");
+    assert_int_equal(valid(0, ids), CADRE_OK);
     assert_int_equal(f->calls, calls); /* the driver is not asked */
+    assert_int_equal(valid(1, ids), CADRE_OK);
+#undef valid
     close_all();
 }
 

@@ -18,6 +18,11 @@
  */
 #include "exp.h"
 
+/* What sm_90 has and sm_80 lacks: the copy engine, clusters, launches that overlap. Set to 0, texts do without everywhere. */
+#ifndef COPY_ENGINE
+#    define COPY_ENGINE (__CUDA_ARCH__ >= 900)
+#endif
+
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -87,6 +92,11 @@ DEVICE float sigmoid_id(float x) {
     return __fdiv_rn(1.0f, __fadd_rn(1.0f, exp_id(-x)));
 }
 
+/* Tokens of a launch that count: *valid is of all launches of a run. */
+DEVICE int valid_tokens(int n, const int *valid, int before) {
+    return valid ? max(0, min(n, *(volatile const int *)valid - before)) : n;
+}
+
 /* ---- instructions ---- */
 DEVICE u32 shared_address(const void *p) {
     return (u32)__cvta_generic_to_shared(p);
@@ -109,15 +119,21 @@ DEVICE void barrier_init(u32 barrier, int count) {
 DEVICE void barrier_arrive(u32 barrier) {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-DEVICE void barrier_expect(u32 barrier, u32 bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
+#if COPY_ENGINE
+#    define BARRIER_TEST "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64"
+#else
+#    define BARRIER_TEST "mbarrier.test_wait.parity.acquire.cta.shared::cta.b64"
+#endif
 DEVICE void barrier_wait(u32 barrier, u32 parity) {
     asm volatile("{\n.reg .pred done;\n"
                  "again:\n"
-                 "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+                 BARRIER_TEST " done, [%0], %1;\n"
                  "@!done bra again;\n}" ::"r"(barrier), "r"(parity)
                  : "memory");
+}
+#if COPY_ENGINE
+DEVICE void barrier_expect(u32 barrier, u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 /* bytes: a multiple of 16; both ends on 16. */
 DEVICE void bulk_copy(u32 to, const void *from, u32 bytes, u32 barrier) {
@@ -130,6 +146,10 @@ DEVICE void bulk_copy_hint(u32 to, const void *from, u32 bytes, u32 barrier, u64
                  "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
                  : "memory");
 }
+/* Into the L2 cache. bytes: a multiple of 16. */
+DEVICE void bulk_prefetch(const void *from, u32 bytes) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
 DEVICE u64 policy_evict_first(void) {
     u64 policy;
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
@@ -138,26 +158,53 @@ DEVICE u64 policy_evict_first(void) {
 DEVICE void fence_async(void) { /* ordinary writes before, copies by the copy engine after */
     asm volatile("fence.proxy.async;" ::: "memory");
 }
+#endif
 DEVICE int load_acquire(const int *p) {
     int v;
     asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
     return v;
 }
+/* What other blocks write while it is read. */
+DEVICE uint4 load_relaxed16(const void *p) {
+    uint4 v;
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
+    return v;
+}
+DEVICE int load_relaxed(const int *p) {
+    int v;
+    asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
+DEVICE void arrive_warps(int id, int threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+DEVICE void store_relaxed(void *p, u32 v) {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+DEVICE void store_shared16(u32 address, uint4 v) {
+    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
 DEVICE void add_release(int *p, int v) {
     asm volatile("red.release.gpu.global.add.s32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 DEVICE void grid_wait(void) { /* what the launch before this one wrote can be read */
+#if COPY_ENGINE
     asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 DEVICE void grid_launch_next(void) {
+#if COPY_ENGINE
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 DEVICE void sync_warps(int id, int threads) {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 DEVICE void barriers_ready() { /* their initial state is seen by the copy engine and the other threads after a sync */
+#if COPY_ENGINE
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
 }
 /* One thread's 16 bytes, asynchronous. */
 DEVICE void copy16(u32 to, const void *from) {

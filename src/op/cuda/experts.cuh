@@ -17,6 +17,9 @@ typedef struct experts_args {
                                                a line of 32; prefill uses two of next, four of done_down */
     float limit;
     int out_bf16, add;
+    unsigned short *told_h[2], *told_y[2]; /* TOLD: as h and y, all ones where nothing is written */
+    int *told_ids[2];                      /* TOLD: the ids of few tokens, before the router's launch ends */
+    int *state;                            /* TOLD: which of the two is this launch's, pairs of the launch before */
 } experts_args;
 
 /* Threads of a block: three warps, and four, that do not multiply. */
@@ -28,7 +31,7 @@ typedef struct experts_args {
 /* Bytes of dynamic shared memory of a block; `tiles`: the larger of UP_TILES and DOWN_TILES. The texts check that it is enough. */
 #define EXPERTS_STAGE(tokens, tiles, kc) ((kc) / 64 * (tiles) * 2048 + (tokens) * (2 * (kc) + 64))
 #define EXPERTS_SHARED(tokens, tiles, kc, stages, experts, tasks) \
-    ((stages) * (EXPERTS_STAGE(tokens, tiles, kc) + 64) + ((stages) + 1) * (tokens) * 4 + (experts) * 4 + (tasks) * 4 + 256)
+    ((stages) * (EXPERTS_STAGE(tokens, tiles, kc) + 64) + ((stages) + 1) * (tokens) * 4 + (experts) * 5 + (tasks) * 4 + 512)
 #define PREFILL_DEPTH(chosen) ((chosen) <= 8 ? 4 : (chosen) <= 16 ? 2 : 1)
 #define PREFILL_SHARED(tokens, stages, experts, tasks, chosen) \
     ((stages) * (8 * 2048 + (tokens) * 128 + 160) + PREFILL_DEPTH(chosen) * (chosen) * 512 + (experts) * 4 + (tasks) * 8 + 640)

@@ -56,6 +56,27 @@ DEVICE void pairs_of(const task_list &l, int task, int *expert, int *first, int 
     *first = (int)(l.task[task] & 0xffffu) * each;
     *count = min(each, all - *first);
 }
+#define EACH_LANE ((EXPERTS + 31) / 32)
+/* Tasks in order of experts, by one warp, when their counts are there. first: where in a list of all pairs an expert's begin, or NULL. */
+DEVICE void list_counted(task_list &l, u8 *first, int lane) {
+    int n[EACH_LANE], pairs = 0, tasks = 0;
+#pragma unroll
+    for (int i = 0; i < EACH_LANE; i++) {
+        int e = lane * EACH_LANE + i;
+        n[i] = e < EXPERTS ? l.counts[e] : 0;
+        pairs += n[i], tasks += ceil_div(n[i], TOKENS);
+    }
+    int sum = scan(first ? tasks << 16 | pairs : tasks, lane), all = first ? sum >> 16 : sum; /* few pairs, if they count */
+    int task = all - tasks, at = (sum & 0xffff) - pairs;
+#pragma unroll
+    for (int i = 0; i < EACH_LANE; i++) {
+        int e = lane * EACH_LANE + i;
+        if (first && e < EXPERTS) first[e] = (u8)at;
+        at += n[i];
+        for (int j = 0; j < ceil_div(n[i], TOKENS); j++) l.task[task++] = (u32)e << 16 | (u32)j;
+    }
+    if (lane == 31) l.tasks = all;
+}
 /* Tasks in order of experts, by one warp. */
 DEVICE void list_tasks(const experts_args &a, task_list &l, int lane) {
     const int rounds = (EXPERTS + 31) / 32;
@@ -155,8 +176,11 @@ DEVICE float activate(const experts_args &a, float gate, float up) {
 struct target {
     bf16 *x, *y; /* of token 2q, of 2q + 1; NULL: there is none */
 };
+#ifndef STORE_TWO
+#define STORE_TWO(to, two) (*(u32 *)(to) = (two))
+#endif
 DEVICE void store_two(bf16 *to, u32 two) {
-    if (to) *(u32 *)to = two;
+    if (to) STORE_TWO(to, two);
 }
 DEVICE void store_up(const experts_args &a, target to, const float *c, int g) {
 #if ACT == 2

@@ -34,11 +34,13 @@ extern "C" __global__ void __launch_bounds__(256) lists(const __grid_constant__ 
     int thread = (int)(blockIdx.x * blockDim.x + threadIdx.x), threads = (int)(gridDim.x * blockDim.x);
     grid_wait();
     grid_launch_next();
+    int n = valid_tokens(a.n, a.valid, a.before);
     for (int i = thread; i < a.n * a.k; i += threads) {
         int id = a.given[i];
-        if (id < 0 || id >= a.e) id = -1;
+        if (id < 0 || id >= a.e || i >= n * a.k) id = -1;
         a.ids[i] = id;
-        if (id >= 0) a.list[(size_t)id * a.cap + atomicAdd(&a.counts[id], 1)] = i;
+        if (a.told[0]) store_relaxed((*(volatile const int *)a.state & 1 ? a.told[1] : a.told[0]) + i, (u32)(id < 0 ? -2 : id));
+        if (id >= 0 && !a.told[0]) a.list[(size_t)id * a.cap + atomicAdd(&a.counts[id], 1)] = i;
     }
     if (a.xq || a.xb) take_x(a, thread, threads);
 }
@@ -59,9 +61,10 @@ extern "C" __global__ void __launch_bounds__(256) single(const __grid_constant__
         for (int d = 16; d > 0; d /= 2) sum = __fadd_rn(sum, __shfl_xor_sync(~0u, sum, d));
     }
     if (lane > 0) return;
-    if (token == 0) a.counts[0] = a.n;
+    int n = valid_tokens(a.n, a.valid, a.before);
+    if (token == 0) a.counts[0] = n;
     a.list[token] = token;
-    a.ids[token] = 0;
+    a.ids[token] = token < n ? 0 : -1;
     a.weights[token] = a.gate ? sigmoid_id(sum) : 1.0f;
 }
 

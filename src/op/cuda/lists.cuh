@@ -2,6 +2,8 @@
 typedef struct lists_args {
     int n, d, e, k;        /* tokens now; widths */
     int cap;               /* places of an expert's list */
+    const int *valid;      /* as router_args' */
+    int before;
     int x_f32;             /* x is fp32, else bf16 */
     const void *x;         /* [n][ldx] */
     long long ldx, ldq;    /* elements */
@@ -13,4 +15,6 @@ typedef struct lists_args {
     int *list;             /* [e][cap] */
     int *ids;              /* [n * k] */
     float *weights;        /* single: [n] */
+    int *told[2];          /* as router_args' */
+    const int *state;
 } lists_args;

@@ -14,27 +14,62 @@
 #define BATCH   16                                     /* steps whose weights are in flight in registers */
 #define QUADS   ((D_MODEL + 31) / 32)                  /* of 32 inputs */
 #define EACH    ((QUADS + 7) / 8)                      /* of one block */
-#define PITCH   (EACH * 64 + (EACH % 2 ? 0 : 64))      /* bytes of a token's inputs: neighbours in other banks */
+#if COPY_ENGINE
+#    define HERE EACH                                  /* quads that a block has */
+#    define SUMS (TOKENS * LINE)
+#else
+#    define HERE QUADS
+#    define SUMS (TOKENS * 8 * LINE)
+#endif
+#define PITCH   (HERE * 64 + (HERE % 2 ? 0 : 64))      /* bytes of a token's inputs: neighbours in other banks */
+#define ALONE   (COPY_ENGINE && TOKENS == 8 && EXPERTS >= 8) /* a block has one token */
 #define OWN     ((EXPERTS + 31) / 32)                  /* experts of a lane */
-#define LINE    ((EXPERTS + 31) / 32 * 32 + 4)         /* partial sums of a token, in floats: neighbours in other banks */
-#define SHARED  (TOKENS * (PITCH + LINE * 4) + 8 * EXPERTS * 8) /* bytes */
+#define TILES   ((EXPERTS + 15) / 16)
+#define LINE    (TILES * 16)                           /* partial sums of a token, in floats */
+
+#if COPY_ENGINE
+#    define SOON 16384 /* bytes a copy */
+/* By one thread of each block. */
+DEVICE void fetch_soon(const router_args &a) {
+    for (int i = (int)blockIdx.x; i < a.soon_kb / (SOON / 1024); i += (int)gridDim.x) bulk_prefetch((const u8 *)a.soon + (size_t)i * SOON, SOON);
+}
+#endif
+
+static_assert(16 + TOKENS * PITCH + SUMS * 4 + 8 * EXPERTS * 8 <= ROUTER_SHARED(TOKENS, D_MODEL, EXPERTS, COPY_ENGINE), "router.cuh");
 
 struct shared {
     u8 *x;         /* [TOKENS][PITCH] this block's inputs */
-    float *part;   /* [TOKENS][LINE] this block's partial sums */
+    float *part;   /* [TOKENS / 8][8][LINE] partial sums from all blocks, of this block's tokens */
+    u64 *told;     /* barrier: they are there */
     float *choice; /* [warps][EXPERTS], for groups; then [warps][groups] */
 };
 
-/* What block `rank` of the cluster has at the place of `mine`. */
-DEVICE float load_peer(u32 mine, u32 rank) {
-    float v;
-    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(cluster_address(mine, rank)) : "memory");
-    return v;
+#if COPY_ENGINE
+/* To shared memory of a block of the cluster; its barrier there counts the bytes. */
+DEVICE void store_peer(u32 to, u32 barrier, float a, float b) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to), "f"(a), "f"(b), "r"(barrier) : "memory");
+}
+DEVICE void barrier_wait_cluster(u32 barrier, u32 parity) {
+    asm volatile("{\n.reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" ::"r"(barrier), "r"(parity)
+                 : "memory");
+}
+#endif
+/* Where expert e's sum is in a line: rows g and g + 8 of a tile are neighbours. */
+DEVICE int line_place(int e) {
+    return (e & ~15) + (e & 7) * 2 + (e >> 3 & 1);
 }
 
 #define INFINITE __int_as_float(0x7f800000)
 DEVICE float no_nan(float v) {
     return v == v ? v : -INFINITE;
+}
+
+DEVICE shared shared_at(u8 *memory) {
+    float *part = (float *)(memory + 16 + TOKENS * PITCH);
+    return {memory + 16, part, (u64 *)memory, part + SUMS};
 }
 
 /* ---- activations ---- */
@@ -59,17 +94,17 @@ DEVICE uint4 load_x(const router_args &a, int token, int i) {
 
 /* This block's inputs, `quads` of 32 from the lo-th, of every token: to shared memory in lane order, and out. */
 DEVICE void take_x(const router_args &a, const shared &s, int first, int lo, int quads) {
-    const int rounds = (TOKENS * EACH * 4 + THREADS - 1) / THREADS;
+    const int rounds = (TOKENS * HERE * 4 + THREADS - 1) / THREADS;
     int parts = quads * 4; /* of 8 inputs */
     uint4 v[rounds];
 #pragma unroll
     for (int r = 0; r < rounds; r++) {
-        int i = (int)threadIdx.x + r * THREADS, t = i / (EACH * 4), p = i % (EACH * 4);
+        int i = (int)threadIdx.x + r * THREADS, t = i / (HERE * 4), p = i % (HERE * 4);
         if (t < TOKENS && p < parts) v[r] = load_x(a, first + t, lo * 32 + p * 8);
     }
 #pragma unroll
     for (int r = 0; r < rounds; r++) {
-        int i = (int)threadIdx.x + r * THREADS, t = i / (EACH * 4), p = i % (EACH * 4);
+        int i = (int)threadIdx.x + r * THREADS, t = i / (HERE * 4), p = i % (HERE * 4);
         if (t >= TOKENS || p >= parts) continue;
         u8 *to = s.x + t * PITCH + p / 4 * 64 + p % 4 * 4;
         *(u32 *)to = v[r].x, *(u32 *)(to + 16) = v[r].y, *(u32 *)(to + 32) = v[r].z, *(u32 *)(to + 48) = v[r].w;
@@ -77,15 +112,14 @@ DEVICE void take_x(const router_args &a, const shared &s, int first, int lo, int
     }
     __syncthreads();
     if (!a.xq) return;
-    for (int i = (int)threadIdx.x; i < TOKENS * EACH * 4; i += THREADS) {
-        int t = i / (EACH * 4), p = i % (EACH * 4);
+    for (int i = (int)threadIdx.x; i < TOKENS * HERE * 4; i += THREADS) {
+        int t = i / (HERE * 4), p = i % (HERE * 4);
         if (p < parts && first + t < a.n)
             *(uint4 *)(a.xq + (size_t)(first + t) * a.ldq + lo * 32 + p * 8) = *(const uint4 *)(s.x + t * PITCH + p * 16);
     }
 }
 
 /* ---- product ---- */
-#define TILES ((EXPERTS + 15) / 16)
 /* Up to BATCH steps of a row tile from step on; v[i] stays what it was past the last. */
 DEVICE void load_tiles(uint4 *v, const void *w, int tile, int step, int steps, int lane) {
 #pragma unroll
@@ -94,14 +128,23 @@ DEVICE void load_tiles(uint4 *v, const void *w, int tile, int step, int steps, i
         if (i < steps) v[i] = ((const uint4 *)w)[((size_t)(at / 4 * 4) * TILES + tile * wide + at % 4) * 32 + lane];
     }
 }
-/* Partial logits of this block's steps. v: the first of this warp's tiles, already on their way. */
-DEVICE void multiply(const router_args &a, const shared &s, int step, int steps, int warp, int lane, uint4 *v) {
+/* Where the sums of a token's eighth go. */
+DEVICE void put_sums(const shared &s, int token, int eighth, int place, float a, float b) {
+#if COPY_ENGINE /* token i of the cluster is block i % 8's */
+    u32 owner = (u32)token % 8, to = shared_address(s.part + (token / 8 * 8 + eighth) * LINE + place);
+    store_peer(cluster_address(to, owner), cluster_address(shared_address(s.told), owner), a, b);
+#else
+    *(float2 *)(s.part + (token * 8 + eighth) * LINE + place) = make_float2(a, b);
+#endif
+}
+/* Sums of an eighth: `steps` from step on. x: its inputs; v: the first tile, already on its way. Tiles by turns. */
+DEVICE void multiply(const router_args &a, const shared &s, int tokens_here, u32 x, int eighth, int step, int steps, int turn, int turns, int lane, uint4 *v) {
     int g = lane >> 2, q = lane & 3;
-    u32 tokens = shared_address(s.x) + (u32)(g * PITCH + q * 16);
-    for (int tile = warp; tile < TILES; tile += 8) {
+    u32 tokens = x + (u32)(g * PITCH + q * 16);
+    for (int tile = turn; tile < TILES; tile += turns) {
         float c[TOKEN_TILES][4] = {};
         for (int k = 0; k < steps; k += BATCH) {
-            if (tile != warp || k > 0) load_tiles(v, a.w, tile, step + k, steps - k, lane);
+            if (tile != turn || k > 0) load_tiles(v, a.w, tile, step + k, steps - k, lane);
 #pragma unroll
             for (int i = 0; i < BATCH; i += 2) {
                 if (k + i >= steps) break;
@@ -116,12 +159,8 @@ DEVICE void multiply(const router_args &a, const shared &s, int step, int steps,
 #pragma unroll
         for (int t = 0; t < TOKEN_TILES; t++)
 #pragma unroll
-            for (int j = 0; j < 2; j++) {
-                int e = tile * 16 + g + j * 8;
-                if (e >= EXPERTS) continue;
-                s.part[(t * 8 + 2 * q) * LINE + e] = c[t][2 * j];
-                s.part[(t * 8 + 2 * q + 1) * LINE + e] = c[t][2 * j + 1];
-            }
+            for (int j = 0; j < 2; j++)
+                if (t * 8 + 2 * q + j < tokens_here) put_sums(s, t * 8 + 2 * q + j, eighth, tile * 16 + 2 * g, c[t][j], c[t][2 + j]);
     }
 }
 
@@ -224,15 +263,48 @@ DEVICE float value_of(const float *v, int id) {
     return got;
 }
 
-DEVICE void route(const router_args &a, const shared &s, int t, int token, int warp, int lane) {
-    float logit[OWN], scores[OWN], choice[OWN], weight, all, sum = 0.0f, part[OWN][8];
-    u32 key[OWN], mine = shared_address(s.part) + (u32)(t * LINE + lane) * 4;
+/* Which of the two lists of ids this launch fills. */
+DEVICE int side_of(const router_args &a) {
+    return a.told[0] ? *(volatile const int *)a.state & 1 : 0;
+}
+/* Where the experts look for them; all ones would be nothing. */
+DEVICE void tell_id(const router_args &a, int pair, int side, int id) {
+    if (a.told[0]) store_relaxed((side ? a.told[1] : a.told[0]) + pair, (u32)(id < 0 ? -2 : id));
+}
+/* A token that does not count. */
+DEVICE void no_choice(const router_args &a, int token, int side, int lane) {
+    if (lane >= CHOSEN) return;
+    a.ids[token * CHOSEN + lane] = -1;
+    tell_id(a, token * CHOSEN + lane, side, -1);
+}
+
+/* Lane s has the s-th slot's expert: the one that was chosen, and the one it goes to. Returns the latter, -1: no slot. */
+DEVICE int weigh(const router_args &a, int token, int id, float score, float all, int lane) {
+    float weight = __fdiv_rn(score, all), sum = 0.0f;
+    if (a.renormalize) {
+        for (int j = 0; j < CHOSEN; j++) sum = __fadd_rn(sum, __shfl_sync(~0u, weight, j));
+        if (a.sigmoid) sum = __fadd_rn(sum, 1e-20f);
+        if (sum > 0.0f) weight = __fdiv_rn(weight, sum);
+    }
+    if (a.scale != 1.0f) weight = __fmul_rn(weight, a.scale);
+    if (lane >= CHOSEN) return -1;
+    a.ids[token * CHOSEN + lane] = id;
+    a.weights[token * CHOSEN + lane] = weight;
+    return id;
+}
+
+/* Returns the expert of slot `lane`, -1: there is none. */
+DEVICE int route(const router_args &a, const shared &s, int t, int token, int side, int warp, int lane) {
+    float logit[OWN], scores[OWN], choice[OWN], all, part[OWN][8];
+    const float *mine = s.part + (COPY_ENGINE ? t / 8 : t) * 8 * LINE;
+    int forced = a.forced && lane < CHOSEN ? a.forced[token * CHOSEN + lane] : 0;
+    u32 key[OWN];
     int id;
 #pragma unroll
     for (int i = 0; i < OWN; i++)
 #pragma unroll
         for (int r = 0; r < 8; r++)
-            if (lane + 32 * i < EXPERTS) part[i][r] = load_peer(mine + (u32)(i * 32 * 4), (u32)r);
+            if (lane + 32 * i < EXPERTS) part[i][r] = mine[r * LINE + line_place(lane + 32 * i)];
 #pragma unroll
     for (int i = 0; i < OWN; i++) {
         logit[i] = part[i][0];
@@ -240,44 +312,139 @@ DEVICE void route(const router_args &a, const shared &s, int t, int token, int w
         for (int r = 1; r < 8; r++) logit[i] = __fadd_rn(logit[i], part[i][r]);
         if (a.logits && lane + 32 * i < EXPERTS) a.logits[(size_t)token * EXPERTS + lane + 32 * i] = logit[i];
     }
-    cluster_arrive(); /* what peers have is read */
     score(a, logit, scores, choice, &all, lane);
 #pragma unroll
     for (int i = 0; i < OWN; i++) key[i] = lane + 32 * i < EXPERTS ? order_key(choice[i]) : 0;
     if (a.groups > 1 && a.topk_groups < a.groups) keep_groups(a, choice, key, s.choice + warp * EXPERTS * 2, lane);
-    id = choose(key, lane);
-    weight = __fdiv_rn(value_of(scores, id), all);
-    if (a.renormalize) {
-        for (int j = 0; j < CHOSEN; j++) sum = __fadd_rn(sum, __shfl_sync(~0u, weight, j));
-        if (a.sigmoid) sum = __fadd_rn(sum, 1e-20f);
-        if (sum > 0.0f) weight = __fdiv_rn(weight, sum);
-    }
-    if (a.scale != 1.0f) weight = __fmul_rn(weight, a.scale);
-    if (lane >= CHOSEN) return;
-    int pair = token * CHOSEN + lane;
-    if (a.forced) id = a.forced[pair];
-    a.ids[pair] = id;
-    a.weights[pair] = weight;
-    a.list[(size_t)id * a.cap + atomicAdd(&a.counts[id], 1)] = pair;
+    int chosen = id = choose(key, lane);
+    if (a.forced) id = forced;
+    if (lane < CHOSEN) tell_id(a, token * CHOSEN + lane, side, id);
+    return weigh(a, token, id, value_of(scores, chosen), all, lane);
+}
+/* A pair into its expert's list, if that is where the experts look. */
+DEVICE void list_pair(const router_args &a, int id, int pair) {
+    if (id >= 0 && !a.told[0]) a.list[(size_t)id * a.cap + atomicAdd(&a.counts[id], 1)] = pair;
 }
 
+#if ALONE
+/* route for the common case, a softmax without groups or bias, by the whole block: it has one token, and waiting for one
+ * warp would hold up everything. The same values: each thread has an expert, and counts which are better. */
+#    define PARTS (EXPERTS <= 32 ? 8 : EXPERTS <= 64 ? 4 : EXPERTS <= 128 ? 2 : 1) /* threads that share this counting */
+#    define KEYS  ((EXPERTS + 3) / 4 * 4)
+DEVICE int route_alone(const router_args &a, const shared &s, int token, int side, int warp, int lane) {
+    u32 *key = (u32 *)s.choice, *top = key + 2 * KEYS, best = 0;
+    float *score = s.choice + KEYS, all = 0.0f;
+    int *chosen = (int *)top + 8, *given = chosen + CHOSEN;
+    if (a.forced && (int)threadIdx.x < CHOSEN) given[threadIdx.x] = a.forced[token * CHOSEN + threadIdx.x];
+    for (int e = (int)threadIdx.x; e < EXPERTS; e += THREADS) {
+        const float *mine = s.part + line_place(e);
+        float logit = mine[0], part[8];
+#pragma unroll
+        for (int i = 1; i < 8; i++) part[i] = mine[i * LINE];
+#pragma unroll
+        for (int i = 1; i < 8; i++) logit = __fadd_rn(logit, part[i]);
+        if (a.logits) a.logits[(size_t)token * EXPERTS + e] = logit;
+        score[e] = logit;
+        best = max(best, order_key(no_nan(logit)));
+    }
+    best = __reduce_max_sync(~0u, best);
+    if (lane == 0) top[warp] = best;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 8; i++) best = max(best, top[i]);
+    float most = __uint_as_float(best >> 31 ? best ^ 0x80000000u : ~best);
+    for (int e = (int)threadIdx.x; e < KEYS; e += THREADS) {
+        float logit = e < EXPERTS ? score[e] : 0.0f, v = no_nan(logit), c = v == most ? 1.0f : exp_id(__fsub_rn(v, most));
+        if (e < EXPERTS) score[e] = c;
+        key[e] = e < EXPERTS ? order_key(logit == logit ? no_nan(c) : -INFINITE) : 0;
+    }
+    __syncthreads();
+    for (int first = 0; first < EXPERTS; first += THREADS / PARTS) {
+        int e = first + (int)threadIdx.x / PARTS, better = 0;
+        u32 mine = e < EXPERTS ? key[e] : ~0u;
+#pragma unroll 4
+        for (int j = (int)threadIdx.x % PARTS * 4; j < KEYS; j += PARTS * 4) {
+            uint4 k = *(const uint4 *)(key + j);
+            better += (k.x > mine || (k.x == mine && j < e)) + (k.y > mine || (k.y == mine && j + 1 < e));
+            better += (k.z > mine || (k.z == mine && j + 2 < e)) + (k.w > mine || (k.w == mine && j + 3 < e));
+        }
+#pragma unroll
+        for (int d = PARTS / 2; d > 0; d /= 2) better += __shfl_xor_sync(~0u, better, d);
+        if (e < EXPERTS && better < CHOSEN && threadIdx.x % PARTS == 0) {
+            chosen[better] = e;
+            tell_id(a, token * CHOSEN + better, side, a.forced ? given[better] : e);
+        }
+    }
+    __syncthreads();
+    if (warp > 0) return -1;
+#pragma unroll
+    for (int i = 0; i < OWN; i++)
+        if (lane + 32 * i < EXPERTS) all = __fadd_rn(all, score[lane + 32 * i]);
+    int id = chosen[lane < CHOSEN ? lane : 0];
+    return weigh(a, token, a.forced && lane < CHOSEN ? given[lane] : id, score[id], warp_sum(all), lane);
+}
+#endif
+
+#if COPY_ENGINE
 extern "C" __global__ void __cluster_dims__(8, 1, 1) __launch_bounds__(THREADS, 2) router(const __grid_constant__ router_args a) {
     extern __shared__ __align__(128) u8 memory[];
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, rank = (int)cluster_rank();
     int first = (int)blockIdx.x / 8 * TOKENS, lo = min(rank * EACH, QUADS), quads = min(lo + EACH, QUADS) - lo;
-    shared s = {memory, (float *)(memory + TOKENS * PITCH), (float *)(memory + TOKENS * PITCH) + TOKENS * LINE};
+    shared s = shared_at(memory);
     uint4 ahead[BATCH];
     if (warp < TILES) load_tiles(ahead, a.w, warp, lo * 2, quads * 2, lane);
+    if (threadIdx.x == 0) {
+        barrier_init(shared_address(s.told), 1);
+        barriers_ready();
+    }
+    cluster_arrive_relaxed(); /* does not wait for the weights */
+    cluster_wait(); /* everyone's barrier is there */
     grid_wait();
     grid_launch_next();
+    int n = valid_tokens(a.n, a.valid, a.before), side = side_of(a);
     take_x(a, s, first, lo, quads);
-    multiply(a, s, lo * 2, quads * 2, warp, lane, ahead);
-    cluster_arrive();
-    cluster_wait();
-    int t = rank + 8 * warp; /* TOKENS <= 64: at most one token a warp */
-    if (t < TOKENS && first + t < a.n)
-        route(a, s, t, first + t, warp, lane);
-    else
-        cluster_arrive();
-    cluster_wait(); /* nobody reads this block's sums any more */
+    if (threadIdx.x == THREADS - 1) fetch_soon(a);
+    if (threadIdx.x == 0) {
+        int tokens = 0; /* of this block */
+        for (int t = rank; t < TOKENS && first + t < n; t += 8) tokens++;
+        barrier_expect(shared_address(s.told), (u32)tokens * 8 * LINE * 4);
+    }
+    multiply(a, s, n - first, shared_address(s.x), rank, lo * 2, quads * 2, warp, 8, lane, ahead);
+    int t = rank + 8 * warp, id = -1; /* TOKENS <= 64: at most one token a warp */
+#if ALONE
+    if (first + rank < n && !a.sigmoid && !a.bias && a.groups <= 1) {
+        barrier_wait_cluster(shared_address(s.told), 0);
+        id = route_alone(a, s, first + rank, side, warp, lane);
+    } else
+#endif
+    if (t < TOKENS && first + t < n) {
+        barrier_wait_cluster(shared_address(s.told), 0);
+        id = route(a, s, t, first + t, side, warp, lane);
+    } else if (t < TOKENS && first + t < a.n) {
+        no_choice(a, first + t, side, lane);
+    }
+    list_pair(a, id, (first + t) * CHOSEN + lane);
 }
+#else
+static_assert(TOKENS == 8, "a token a warp");
+extern "C" __global__ void __launch_bounds__(THREADS, 1) router(const __grid_constant__ router_args a) {
+    extern __shared__ __align__(128) u8 memory[];
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, first = (int)blockIdx.x * TOKENS;
+    int lo = min(warp * EACH, QUADS), quads = min(lo + EACH, QUADS) - lo; /* an eighth a warp */
+    shared s = shared_at(memory);
+    uint4 ahead[BATCH];
+    load_tiles(ahead, a.w, 0, lo * 2, quads * 2, lane);
+    grid_wait();
+    grid_launch_next();
+    int n = valid_tokens(a.n, a.valid, a.before), side = side_of(a);
+    take_x(a, s, first, 0, QUADS);
+    multiply(a, s, n - first, shared_address(s.x) + (u32)lo * 64, warp, lo * 2, quads * 2, 0, 1, lane, ahead);
+    __syncthreads();
+    if (first + warp >= a.n) return;
+    if (first + warp < n) {
+        int id = route(a, s, warp, first + warp, side, warp, lane);
+        list_pair(a, id, (first + warp) * CHOSEN + lane);
+    } else
+        no_choice(a, first + warp, side, lane);
+}
+#endif

@@ -1,6 +1,8 @@
 /* router.cuh: the arguments of the router kernel, for device text and for the host that fills them in. */
 typedef struct router_args {
     int n, cap;            /* tokens now; places of an expert's list */
+    const int *valid;      /* how many of this and earlier launches' tokens are: the others have empty slots; NULL: all */
+    int before;            /* tokens of earlier launches */
     const void *x;         /* [n][ldx], bf16 or (X_F32) fp32; rows on 16 bytes */
     long long ldx, ldq;    /* elements */
     const void *w;         /* packed tiles of the gate, rows are experts */
@@ -14,10 +16,17 @@ typedef struct router_args {
     int *list;             /* [e][cap] */
     int *ids;              /* [n * k] */
     float *weights;        /* [n * k] */
+    int *told[2];          /* [n * k] ids where the experts look for them before this launch ends; NULL: in lists */
+    const void *soon;      /* what the next launch reads first, most likely: into the L2 cache while memory is idle */
+    int soon_kb;           /* a multiple of 16; 0: nothing */
+    const int *state;      /* with told: which of the two, in the lowest bit */
     float *logits;         /* [n][e] or NULL */
 } router_args;
 
-/* Bytes of dynamic shared memory of a block that takes `tokens` tokens. */
-#define ROUTER_EACH(d) ((((d) + 31) / 32 + 7) / 8)
-#define ROUTER_SHARED(tokens, d, experts) \
-    ((tokens) * (ROUTER_EACH(d) * 64 + (ROUTER_EACH(d) % 2 ? 0 : 64) + (((experts) + 31) / 32 * 32 + 4) * 4) + 64 * (experts))
+/* Bytes of dynamic shared memory of a block that takes `tokens` tokens; cluster: in clusters of 8, each block with an eighth. */
+#define ROUTER_QUADS(d)         (((d) + 31) / 32)
+#define ROUTER_EACH(d)          ((ROUTER_QUADS(d) + 7) / 8)
+#define ROUTER_PITCH(quads)     ((quads) * 64 + ((quads) % 2 ? 0 : 64))
+#define ROUTER_SUMS(experts)    (((experts) + 15) / 16 * 64)
+#define ROUTER_SHARED(tokens, d, experts, cluster) \
+    (16 + 64 * (experts) + (tokens) * ((cluster) ? ROUTER_PITCH(ROUTER_EACH(d)) + ROUTER_SUMS(experts) : ROUTER_PITCH(ROUTER_QUADS(d)) + 8 * ROUTER_SUMS(experts)))

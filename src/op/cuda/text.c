@@ -35,42 +35,51 @@ bool op_cuda_text_is_header(const op_cuda_text *text) {
 #define DEMO                   SHAPE(256, 64, 18, 4) " -DACT=0"
 #define ODD                    SHAPE(250, 71, 33, 3)                 /* no width fits anything */
 /* tokens: tiles of 8; up, down: row tiles */
-#define MMA(tokens, warps, up, down, kc, stages, ahead, tasks)                                                          \
+#define MMA(tokens, warps, up, down, kc, stages, ahead, told, tasks)                                                          \
     " -DTOKEN_TILES=" #tokens " -DWARPS=" #warps " -DUP_TILES=" #up " -DDOWN_TILES=" #down " -DKC=" #kc                 \
-    " -DSTAGES=" #stages " -DAHEAD=" #ahead " -DMOST_TASKS=" #tasks
+    " -DSTAGES=" #stages " -DAHEAD=" #ahead " -DTOLD=" #told " -DMOST_TASKS=" #tasks
 #define WGMMA(tokens, few, stages, tasks)                                                                               \
     " -DTOKEN_TILES=" #tokens " -DFEW_TOKENS=" #few " -DSTAGES=" #stages " -DMOST_TASKS=" #tasks
 
 #define COUNT(block, warps, atomics, private)                                                                           \
     "-DBLOCK=" #block " -DWARPS=" #warps " -DATOMICS=" #atomics " -DPRIVATE=" #private
 
-static const char sm90[] = "sm_90a", every[] = "sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a";
+static const char sm90[] = "sm_90a", sm80[] = "sm_80", both[] = "sm_80 sm_90a";
+static const char every[] = "sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a";
 const op_cuda_corner op_cuda_corners[] = {
-    {"pack.cu", sm90, ""},
-    {"lists.cu", sm90, ""},
+    {"pack.cu", both, ""},
+    {"lists.cu", both, ""},
     /* what the policy takes, from few tokens to many */
-    {"experts.cu", sm90, QWEN MMA(1, 8, 6, 8, 128, 6, 48, 192)},
-    {"experts.cu", sm90, QWEN MMA(1, 8, 8, 8, 128, 6, 64, 192)},
-    {"experts.cu", sm90, QWEN MMA(2, 8, 8, 8, 128, 5, 64, 192)},
-    {"experts.cu", sm90, QWEN MMA(3, 8, 16, 16, 64, 5, 64, 192)},
-    {"experts.cu", sm90, QWEN MMA(4, 8, 16, 16, 64, 5, 64, 320)},
+    {"experts.cu", sm90, QWEN MMA(1, 8, 6, 8, 128, 6, 48, 2, 192)},
+    {"experts.cu", sm90, QWEN MMA(1, 8, 8, 8, 128, 6, 64, 1, 192)},
+    {"experts.cu", sm90, QWEN MMA(2, 8, 8, 8, 128, 5, 64, 0, 192)},
+    {"experts.cu", sm90, QWEN MMA(3, 8, 16, 16, 64, 5, 64, 0, 192)},
+    {"experts.cu", sm90, QWEN MMA(4, 8, 16, 16, 64, 5, 64, 0, 320)},
     {"prefill.cu", sm90, QWEN WGMMA(12, 64, 7, 256)},
     {"prefill.cu", sm90, QWEN WGMMA(32, 144, 4, 384)},
-    {"experts.cu", sm90, NEMOTRON MMA(1, 8, 6, 8, 128, 6, 48, 192)},
-    {"experts.cu", sm90, NEMOTRON MMA(2, 8, 8, 8, 128, 5, 64, 192)},
-    {"experts.cu", sm90, NEMOTRON MMA(4, 8, 16, 16, 64, 5, 64, 320)},
+    {"experts.cu", sm90, NEMOTRON MMA(1, 8, 6, 8, 128, 6, 48, 2, 192)},
+    {"experts.cu", sm90, NEMOTRON MMA(2, 8, 8, 8, 128, 5, 64, 0, 192)},
+    {"experts.cu", sm90, NEMOTRON MMA(4, 8, 16, 16, 64, 5, 64, 0, 320)},
     {"prefill.cu", sm90, NEMOTRON WGMMA(12, 64, 7, 256)},
     {"prefill.cu", sm90, NEMOTRON WGMMA(32, 144, 4, 320)},
-    {"experts.cu", sm90, DEEPSEEK MMA(1, 8, 8, 6, 128, 6, 48, 128)},
-    {"experts.cu", sm90, DEEPSEEK MMA(4, 8, 16, 16, 64, 5, 64, 192)},
+    {"experts.cu", sm90, DEEPSEEK MMA(1, 8, 8, 6, 128, 6, 48, 2, 128)},
+    {"experts.cu", sm90, DEEPSEEK MMA(4, 8, 16, 16, 64, 5, 64, 0, 192)},
     {"prefill.cu", sm90, DEEPSEEK WGMMA(32, 144, 4, 256)},
-    {"experts.cu", sm90, DEMO MMA(1, 8, 8, 8, 128, 6, 64, 64)},
+    {"experts.cu", sm90, DEMO MMA(1, 8, 8, 8, 128, 6, 64, 1, 64)},
     {"prefill.cu", sm90, DEMO WGMMA(32, 144, 4, 192)},
+    /* without what sm_90 has over sm_80; on sm_90a too, where it can be run and compared */
+    {"experts.cu", sm80, QWEN MMA(1, 8, 6, 8, 128, 4, 48, 2, 192)},
+    {"experts.cu", sm80, QWEN MMA(4, 8, 16, 16, 64, 4, 64, 0, 320)},
+    {"experts.cu", both, NEMOTRON " -DCOPY_ENGINE=0" MMA(2, 8, 8, 8, 128, 4, 64, 0, 192)},
+    {"experts.cu", sm80, ODD " -DACT=1" MMA(12, 8, 16, 16, 64, 3, 64, 1, 320)},
+    {"router.cu", both, SHAPE(2048, 768, 128, 8) " -DCOPY_ENGINE=0 -DX_F32=1 -DTOKEN_TILES=1"},
+    {"router.cu", sm80, SHAPE(7168, 2048, 256, 8) " -DX_F32=0 -DTOKEN_TILES=1"},
+    {"router.cu", sm80, ODD " -DX_F32=0 -DTOKEN_TILES=1"},
     /* ends of the knobs */
-    {"experts.cu", sm90, ODD " -DACT=0" MMA(1, 1, 1, 1, 64, 2, 1, 64)},
-    {"experts.cu", sm90, ODD " -DACT=1" MMA(2, 4, 3, 5, 256, 3, 24, 64)},
-    {"experts.cu", sm90, ODD " -DACT=2" MMA(4, 12, 12, 24, 64, 3, 96, 64)},
-    {"experts.cu", sm90, ODD " -DACT=0" MMA(12, 8, 16, 16, 64, 4, 64, 320)},
+    {"experts.cu", sm90, ODD " -DACT=0" MMA(1, 1, 1, 1, 64, 2, 1, 2, 64)},
+    {"experts.cu", sm90, ODD " -DACT=1" MMA(2, 4, 3, 5, 256, 3, 24, 1, 64)},
+    {"experts.cu", sm90, ODD " -DACT=2" MMA(4, 12, 12, 24, 64, 3, 96, 0, 64)},
+    {"experts.cu", sm90, ODD " -DACT=0" MMA(12, 8, 16, 16, 64, 4, 64, 0, 320)},
     {"prefill.cu", sm90, QWEN WGMMA(4, 32, 8, 1152)},
     {"prefill.cu", sm90, QWEN WGMMA(24, 128, 5, 576)},
     /* routers */
