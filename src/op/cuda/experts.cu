@@ -12,6 +12,10 @@
  * When all items are done every block combines its share, slots in order. The last block to leave puts the counters back to
  * zero. Rows of y (and of h) are pairs (token * k + slot), so no prefix sum over experts is needed.
  *
+ * TOLD: nothing is counted. h and y are all ones, which no rounding makes, until they are written, and readers wait for that.
+ * There are two of each: a launch uses one and clears the other for the next. 2: the router's ids too, so that weights are on
+ * their way before its launch ends.
+ *
  * For few tokens: bound by memory. mma.m16n8k16, weights as its first operand, activations in lane order. prefill.cu is for
  * many; both give the same bits (docs/numerics.md).
  */
