@@ -24,7 +24,7 @@ typedef struct moe_row {
     char config[256];                           /* what runs for m tokens */
     const char *source;                         /* and from where */
     double allocations;                         /* of the host, per run of a layer; NaN: not counted */
-    char sha[65];                               /* of the outputs; "": not known */
+    char sha[65];                               /* of the outputs */
     attribution_list attributions;              /* per layer, not per step over all */
 } moe_row;
 

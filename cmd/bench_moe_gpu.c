@@ -90,15 +90,35 @@ static cadre_err put_ids(gpu_bench *g, gpu_row *gr, const layer_plan *p) {
     return err ? err : dev_cuda_put(g->gpu, at, p->ids, count * sizeof(int32_t), g->why);
 }
 
-static cadre_err queue_all(gpu_bench *g, const gpu_row *gr, const layer_plan *p) {
+static cadre_err queue(gpu_bench *g, const gpu_row *gr, const layer_plan *p, int set, int layer) {
     layers *l = &g->b->layers;
+    const int32_t *ids = gr->ids ? gr->ids + layers_ids_at(l, p, set, layer) : NULL;
+    return moe_enqueue_forced(l->moe[layer], l->scratch[layer], g->stream, p->m, g->x, CADRE_BF16, ids, g->out,
+                              CADRE_BF16, g->why);
+}
+
+static cadre_err queue_all(gpu_bench *g, const gpu_row *gr, const layer_plan *p) {
+    int count = g->b->layers.count;
     cadre_err err = CADRE_OK;
-    for (int i = 0; i < gr->instances && !err; i++) {
-        int layer = i % l->count, set = i / l->count % LAYER_SETS;
-        const int32_t *ids = gr->ids ? gr->ids + layers_ids_at(l, p, set, layer) : NULL;
-        err = moe_enqueue_forced(l->moe[layer], l->scratch[layer], g->stream, p->m, g->x, CADRE_BF16, ids, g->out,
-                                 CADRE_BF16, g->why);
+    for (int i = 0; i < gr->instances && !err; i++) err = queue(g, gr, p, i / count % LAYER_SETS, i % count);
+    return err;
+}
+
+/* Of every layer's output, as on the CPU but rounded to bf16. */
+static cadre_err hash_outputs(gpu_bench *g, const gpu_row *gr, moe_row *r) {
+    size_t bytes = (size_t)r->plan.m * (size_t)g->b->layers.desc.d * sizeof(uint16_t);
+    void *host = mem_new(bytes);
+    cadre_err err = host ? CADRE_OK : cadre_fail_set(g->why, CADRE_NOMEM, "out of memory for outputs");
+    sha256 s;
+    sha256_init(&s);
+    for (int i = 0; i < g->b->layers.count && !err; i++) {
+        err = queue(g, gr, &r->plan, 0, i);
+        if (!err) err = dev_cuda_sync(g->gpu, g->stream, g->why);
+        if (!err) err = dev_cuda_get(g->gpu, host, g->out, bytes, g->why);
+        if (!err) sha256_add(&s, host, bytes);
     }
+    if (!err) sha256_hex(&s, r->sha);
+    mem_free(host);
     return err;
 }
 
@@ -290,6 +310,7 @@ cadre_err moe_bench_gpu(moe_bench *b, cadre_fail *why) {
     b->put_plan = put_plan;
     cadre_err err = prepare(g);
     if (!err) err = measure(g);
+    for (int i = 0; i < b->count && !err; i++) err = hash_outputs(g, &g->rows[i], &b->rows[i]);
     done(g);
     mem_free(g);
     return err;

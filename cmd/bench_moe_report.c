@@ -114,7 +114,7 @@ static void put_row(json_out *o, const moe_bench *b, const moe_row *r) {
     json_put_text(o, "source", r->source);
     json_put_text(o, "kernel", b->kernel);
     json_put_real(o, "allocs_per_run", b->device->gpu ? NAN : r->allocations);
-    json_put_text(o, "sha256", *r->sha ? r->sha : NULL);
+    json_put_text(o, "sha256", r->sha);
     json_put_text(o, "numerics", b->numerics);
     attribution a = attribution_typical(&r->attributions);
     attribution_put(o, &a);
