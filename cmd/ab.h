@@ -22,7 +22,12 @@ void ab_say_experiment(const lab_experiment *e);
 /* "temperature 0, seed 0", "not told" */
 void ab_sampling(const json *protocol, char text[100]);
 
-/* The outcome alone, and the ratio and its interval of the first contrast. */
+/* Adds what came out to the ledger; a refused difference has no figures there either. e NULL: samples alone. `id`: of
+ * the entry. Errors: as lab_ledger_add. */
+cadre_err ab_keep(const lab_experiment *e, const lab_verdict *v, const char *samples, const char *ledger,
+                  const char *supersedes, char id[16], cadre_fail *why);
+
+/* The outcome alone, and the ratio and its interval of the first contrast; NaN if that is refused. */
 typedef struct ab_outcome {
     lab_outcome outcome;
     double ratio, interval[2];

@@ -5,6 +5,8 @@
 #include <string.h>
 
 static void told(const ask_opts *o, lab_question *q) {
+    bool another = o->metric && q->metric && strcmp(o->metric, q->metric) != 0;
+    if (another) q->floor = NULL; /* that of the experiment's own metric */
     if (o->run) q->run = o->run;
     if (o->metric) q->metric = o->metric;
     if (o->reference) q->reference = o->reference;
@@ -18,6 +20,8 @@ static void told(const ask_opts *o, lab_question *q) {
     if (!isnan(o->power)) q->power = o->power;
     if (!isnan(o->acceptance)) q->acceptance_bound = o->acceptance;
     if (o->untouched) q->untouched = o->untouched;
+    if (o->ceilings) q->ceilings = o->ceilings;
+    if (o->floor) q->floor = o->floor;
     if (o->resamples) q->resamples = o->resamples;
     if (o->seed != UINT64_MAX) q->seed = o->seed;
     q->blocks_allowed = q->blocks_allowed || o->blocks;

@@ -8,7 +8,7 @@
 typedef struct ask_opts {
     opts_common common;
     opts_rest samples;
-    const char *experiment, *run, *metric, *better, *reference, *untouched;
+    const char *experiment, *run, *metric, *better, *reference, *untouched, *ceilings, *floor;
     double effect, noise_floor, level, power, acceptance; /* NaN: not told */
     bool blocks, unproven, per_token;
     int resamples;
@@ -42,6 +42,10 @@ typedef struct ask_opts {
                 "acceptance lengths that differ by no more are equal (default 0.05)"),                              \
         ASK_ROW(T, 0, "--untouched", OPTS_TEXT, "NAMES", untouched, 0, 0,                                           \
                 "metrics that the change must leave alone, \"ttft_ms,load_ms\"; an arm that moves one is refused"), \
+        ASK_ROW(T, 0, "--ceilings", OPTS_TEXT, "ARMS", ceilings, 0, 0,                                              \
+                "arms in which something was made free: the most that it could bring"),                             \
+        ASK_ROW(T, 0, "--floor", OPTS_TEXT, "NAME", floor, 0, 0,                                                    \
+                "metric measured with nothing to do, \"empty_us@256\": no arm goes below it"),                      \
         ASK_ROW(T, 0, "--blocks", OPTS_FLAG, NULL, blocks, 0, 0, "compare arms that were not interleaved"),         \
         ASK_ROW(T, 0, "--unproven", OPTS_FLAG, NULL, unproven, 0, 0,                                                \
                 "compare arms that never declared what shows them at work"),                                        \

@@ -45,26 +45,28 @@ void ab_say_experiment(const lab_experiment *e) {
     say_pair("sampling", "%s%s", sampling, e->protocol ? "" : "; the outcome tells it if the program does");
 }
 
-static cadre_err keep(const lab_experiment *e, const lab_verdict *v, const char *samples, const char *ledger,
-                      const char *supersedes, ab_conclusion *out, cadre_fail *why) {
-    char text[2000] = "";
-    for (int i = 0; i < v->arm_count - 1; i++) {
+cadre_err ab_keep(const lab_experiment *e, const lab_verdict *v, const char *samples, const char *ledger,
+                  const char *supersedes, char id[16], cadre_fail *why) {
+    const lab_contrast *only = v->arm_count == 2 && v->outcome != LAB_REFUSED ? v->contrasts : NULL;
+    char text[4000] = "";
+    for (int i = 0; i + 1 < v->arm_count && strlen(text) + 700 < sizeof text; i++) {
         size_t n = strlen(text);
-        if (n + 4 >= sizeof text) break;
-        snprintf(text + n, sizeof text - n, "%s", n ? " " : "");
-        lab_verdict_say(v, i, text + strlen(text), sizeof text - strlen(text));
+        if (n) text[n++] = ' ';
+        lab_verdict_say(v, i, text + n, 600);
     }
-    lab_entry entry = {.name = e->name,
-                       .asks = e->asks,
-                       .outcome = lab_outcome_name(v->outcome),
-                       .text = text,
-                       .experiment_sha256 = e->sha256,
-                       .samples = samples,
-                       .supersedes = supersedes,
-                       .ratio = v->arm_count == 2 ? v->contrasts[0].ratio : NAN,
-                       .interval = {NAN, NAN}};
-    if (v->arm_count == 2) memcpy(entry.interval, v->contrasts[0].interval, sizeof entry.interval);
-    return lab_ledger_add(ledger, &entry, out->id, why);
+    return lab_ledger_add(ledger,
+                          &(lab_entry){
+                              .name = e ? e->name : v->metric,
+                              .asks = e ? e->asks : NULL,
+                              .outcome = lab_outcome_name(v->outcome),
+                              .text = text,
+                              .experiment_sha256 = e ? e->sha256 : NULL,
+                              .samples = samples,
+                              .supersedes = supersedes,
+                              .ratio = only ? only->ratio : NAN,
+                              .interval = {only ? only->interval[0] : NAN, only ? only->interval[1] : NAN},
+                          },
+                          id, why);
 }
 
 /* As it ran, whatever the experiment says: what the first sample's program told, or its protocol. */
@@ -105,9 +107,13 @@ cadre_err ab_conclude(const lab_experiment *e, const char *samples, const char *
         lab_verdict_say(v, i, text, sizeof text);
         say_pair(i ? "" : "outcome", "%s", text);
         if (*v->contrasts[i].why) say_pair("", "%s", v->contrasts[i].why);
+        lab_conversion came;
+        if (!lab_conversion_of(e, v, i, &came)) continue;
+        lab_conversion_say(&came, text, sizeof text);
+        if (*text) say_pair("", "%s", text);
     }
     if (!err) out->outcome = v->outcome;
-    if (!err && ledger) err = keep(e, v, samples, ledger, supersedes, out, why);
+    if (!err && ledger) err = ab_keep(e, v, samples, ledger, supersedes, out->id, why);
     lab_verdict_free(v);
     lab_samples_free(s);
     return err;
@@ -118,9 +124,11 @@ cadre_err ab_judge(const lab_experiment *e, const char *samples, ab_outcome *out
     lab_verdict *v = NULL;
     cadre_err err = lab_samples_read(samples, &s, why);
     if (!err) err = lab_verdict_new(s, &e->question, &v, why);
-    if (!err)
-        *out =
-            (ab_outcome){v->outcome, v->contrasts[0].ratio, {v->contrasts[0].interval[0], v->contrasts[0].interval[1]}};
+    if (!err) {
+        const lab_contrast *c = v->contrasts;
+        *out = (ab_outcome){v->outcome, NAN, {NAN, NAN}};
+        if (c->outcome != LAB_REFUSED) *out = (ab_outcome){v->outcome, c->ratio, {c->interval[0], c->interval[1]}};
+    }
     lab_verdict_free(v);
     lab_samples_free(s);
     return err;

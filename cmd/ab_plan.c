@@ -128,17 +128,20 @@ static void show_arm(plan *p, int i) {
     json_put_text(&p->js, "role", reference ? "reference" : "arm");
     json_put_text(&p->js, "prediction", a->prediction);
     json_put_real(&p->js, "predicted", a->predicted);
+    json_put_real(&p->js, "predicted_delta", a->predicted_delta);
+    json_put_bool(&p->js, "ceiling", a->ceiling);
     json_put_bool(&p->js, "proves_itself", proven(p->e, a));
-    say("  %s%s", a->name, reference ? " (the reference)" : "");
+    say("  %s%s", a->name, reference ? " (the reference)" : a->ceiling ? " (a ceiling)" : "");
     json_open(&p->js, "differences", '[');
     int n = reference ? 0
                       : lab_manifest_diff(json_root(p->manifests[i]), json_root(p->manifests[p->e->reference]),
                                           on_difference, &d);
     json_close(&p->js, ']');
     json_close(&p->js, '}');
-    if (a->prediction || !isnan(a->predicted)) {
+    if (a->prediction || !isnan(a->predicted) || !isnan(a->predicted_delta)) {
         char by[40] = "";
         if (!isnan(a->predicted)) snprintf(by, sizeof by, "%+.4g %%", 100 * a->predicted);
+        if (!isnan(a->predicted_delta)) snprintf(by, sizeof by, "%+.4g", a->predicted_delta);
         say("    %-14s %s%s%s", "predicted", by, *by && a->prediction ? ": " : "", a->prediction ? a->prediction : "");
     }
     if (!reference && !n) say("    nothing differs");

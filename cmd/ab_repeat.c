@@ -11,8 +11,11 @@ typedef struct repeats {
 
 static void keep(repeats *all, int times, const ab_outcome *o, const char *run) {
     all->of[o->outcome]++;
-    say("%4d of %d  %-12s %+.2f %% [%+.2f, %+.2f]", ++all->count, times, lab_outcome_name(o->outcome),
-        100 * (o->ratio - 1), 100 * (o->interval[0] - 1), 100 * (o->interval[1] - 1));
+    char change[80] = "";
+    if (!isnan(o->ratio))
+        snprintf(change, sizeof change, "%+.2f %% [%+.2f, %+.2f]", 100 * (o->ratio - 1), 100 * (o->interval[0] - 1),
+                 100 * (o->interval[1] - 1));
+    say("%4d of %d  %-12s %s", ++all->count, times, lab_outcome_name(o->outcome), change);
     json_open(&all->js, NULL, '{');
     json_put_text(&all->js, "run", run);
     json_put_text(&all->js, "outcome", lab_outcome_name(o->outcome));

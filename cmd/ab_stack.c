@@ -42,7 +42,7 @@ static int print(const stack_opts *o, const lab_report *r) {
     if (o->ask.common.json) {
         say_json_open(&out, "ab stack");
         json_put_text(&out, "samples", o->ask.samples.items[0]);
-        lab_verdict_json(r->verdict, &out);
+        lab_verdict_json(r->verdict, r->experiment, &out);
         lab_stack_json(r->stack, &out);
         json_close(&out, '}');
         return say_json(&out, status);

@@ -1,4 +1,5 @@
 /* ab_verdict.c: `cadre ab verdict`: gates, then the difference, then what it is worth. */
+#include "ab.h"
 #include "ab_ask.h"
 #include "commands.h"
 #include "say.h"
@@ -34,7 +35,7 @@ static const char *const examples[] = {
     NULL,
 };
 
-static void say_contrast(const lab_verdict *v, int i) {
+static void say_contrast(const lab_verdict *v, const lab_experiment *e, int i) {
     const lab_contrast *c = &v->contrasts[i];
     char sentence[600];
     lab_verdict_say(v, i, sentence, sizeof sentence);
@@ -43,51 +44,35 @@ static void say_contrast(const lab_verdict *v, int i) {
     if (c->outcome == LAB_REFUSED) return;
     say("  ratio %.6g (%.6g to %.6g; %s), p %.3g (its floor is %.3g), separation %.6g, noise %.3g %%", c->ratio,
         c->interval[0], c->interval[1], c->estimator, c->p, c->p_floor, c->separation, c->noise * 100);
+    lab_conversion came;
+    if (!lab_conversion_of(e, v, i, &came)) return;
+    lab_conversion_say(&came, sentence, sizeof sentence);
+    if (*sentence)
+        say("  %s%s", sentence, came.before_run ? "" : "; nothing shows that this is older than the samples");
 }
 
-static void say_verdict(const lab_verdict *v) {
+static void say_verdict(const lab_verdict *v, const lab_experiment *e) {
     char untold[300] = "";
-    for (int i = 0; i + 1 < v->arm_count; i++) say_contrast(v, i);
+    for (int i = 0; i + 1 < v->arm_count; i++) say_contrast(v, e, i);
     if (v->arm_count < 2) say("only one arm: nothing to compare");
     for (int i = 0; i < v->gate_count; i++) {
         const lab_gate *g = &v->gates[i];
         size_t n = strlen(untold);
+        if (g->ok && !strcmp(g->name, "floor")) say("floor: %s", g->why);
         if (!g->ok) say("gate %s FAILED: %s", g->name, g->why);
         if (g->ok && !g->told) snprintf(untold + n, sizeof untold - n, "%s%s", n ? ", " : "", g->name);
     }
     if (*untold) say("gates that the samples tell nothing of: %s", untold);
 }
 
-static cadre_err keep(const verdict_opts *o, const asked *a, const lab_verdict *v, char id[16], cadre_fail *why) {
-    const lab_contrast *c = v->arm_count == 2 && v->outcome != LAB_REFUSED ? v->contrasts : NULL;
-    char text[4000] = "";
-    for (int i = 0; i + 1 < v->arm_count && strlen(text) + 700 < sizeof text; i++) {
-        size_t n = strlen(text);
-        if (n) text[n++] = ' ';
-        lab_verdict_say(v, i, text + n, 600);
-    }
-    lab_entry e = {
-        .name = a->experiment ? a->experiment->name : v->metric,
-        .asks = a->experiment ? a->experiment->asks : NULL,
-        .outcome = lab_outcome_name(v->outcome),
-        .text = text,
-        .experiment_sha256 = a->experiment ? a->experiment->sha256 : NULL,
-        .samples = a->path,
-        .supersedes = o->supersedes,
-        .ratio = c ? c->ratio : NAN,
-        .interval = {c ? c->interval[0] : NAN, c ? c->interval[1] : NAN},
-    };
-    return lab_ledger_add(o->ledger, &e, id, why);
-}
-
-static int print(const verdict_opts *o, const lab_verdict *v, const char *id) {
+static int print(const verdict_opts *o, const lab_verdict *v, const lab_experiment *e, const char *id) {
     json_out out = {0};
-    say_verdict(v);
+    say_verdict(v, e);
     if (id) say("ledger %s: %s", o->ledger, id);
     if (!o->ask.common.json) return ask_status(v);
     say_json_open(&out, "ab verdict");
     json_put_text(&out, "samples", o->ask.samples.items[0]);
-    lab_verdict_json(v, &out);
+    lab_verdict_json(v, e, &out);
     json_put_text(&out, "ledger_id", id);
     json_close(&out, '}');
     return say_json(&out, ask_status(v));
@@ -105,8 +90,8 @@ static int run(void) {
     if (o.supersedes && !o.ledger) return say_failed(&(cadre_fail){CADRE_RANGE, "--supersedes needs --ledger"});
     if (ask_open(&o.ask, "ab verdict", &a, &why)) return say_failed(&why);
     cadre_err err = lab_verdict_new(a.samples, &a.question, &v, &why);
-    if (!err && o.ledger) err = keep(&o, &a, v, id, &why);
-    status = err ? say_failed(&why) : print(&o, v, *id ? id : NULL);
+    if (!err && o.ledger) err = ab_keep(a.experiment, v, a.path, o.ledger, o.supersedes, id, &why);
+    status = err ? say_failed(&why) : print(&o, v, a.experiment, *id ? id : NULL);
     lab_verdict_free(v);
     ask_close(&a);
     return status;

@@ -17,7 +17,9 @@ static const opts_def defs[] = {
       "dtype=bf16|f32|q8|q4 shared=.. (default demo)"),
     O(0, "--m", OPTS_TEXT, "LIST", list, 0, 0, "tokens per step: numbers and lo..hi (default 1,2,4,8,16,32)"),
     O(0, "--routing", OPTS_TEXT, "KIND", routing, 0, 0,
-      "uniform, balanced, zipf:S, or router: the layer's own, timed with it (default uniform)"),
+      "uniform, balanced, zipf:S; router: the layer's own, timed with it; router-free: the same choice, found before "
+      "(on the "
+      "CPU) (default uniform)"),
     O(0, "--repeat", OPTS_INT, "N", repeat, 1, 200, "visits of each m (default 9; an interval needs 6)"),
     O(0, "--visit-ms", OPTS_INT, "N", visit_ms, 1, 10000, "least time of a visit (default 40)"),
     O(0, "--layers", OPTS_INT, "N", layers, 1, 2048, "layers (default: a one-token step is four last-level caches)"),
@@ -226,6 +228,9 @@ static cadre_err prepare(moe_bench *b, const int *m, cadre_fail *why) {
     if (!err) err = read_spaces(b->o->spaces, &spaces, why);
     if (!err && b->device->gpu && spaces == LAYER_SPACE_FRESH)
         err = cadre_fail_set(why, CADRE_UNSUPPORTED, "--workspace fresh is for the CPU: a graph keeps its scratch");
+    if (!err && b->device->gpu && b->routing.kind == ROUTING_FREE)
+        err =
+            cadre_fail_set(why, CADRE_UNSUPPORTED, "--routing router-free is for the CPU: a GPU's layer always routes");
     if (!err) err = layers_init(&b->layers, b->device, d, b->o->layers, spaces, b->o->seed, why);
     if (!err && !b->layers.cold)
         say_note("a step touches only %.0f MB of weights: part of them stays in the cache (--layers)",

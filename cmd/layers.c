@@ -193,8 +193,9 @@ cadre_err layers_plan(layers *l, const routing *r, int m, uint64_t seed, layer_p
     for (int set = 0; set < LAYER_SETS; set++)
         for (int i = 0; i < l->count && !err; i++) {
             int32_t *ids = p->ids + layers_ids_at(l, p, set, i);
-            err = p->own ? cadre_moe_route(l->moe[i], l->scratch[i], m, l->x, ids, l->out, why)
-                         : routing_draw(r, &random, l->deal + (size_t)i * (size_t)e, m, e, k, ids, why);
+            err = r->kind >= ROUTING_ROUTER
+                      ? cadre_moe_route(l->moe[i], l->scratch[i], m, l->x, ids, l->out, why)
+                      : routing_draw(r, &random, l->deal + (size_t)i * (size_t)e, m, e, k, ids, why);
             if (!err) p->touched[set] += routing_load_add(&p->load, ids, m * k, e);
         }
     for (int set = 0; set < LAYER_SETS; set++) p->touched[set] /= l->count;

@@ -30,8 +30,8 @@ cadre_err layers_init(layers *l, cadre_device *device, const cadre_moe_desc *des
                       uint64_t seed, cadre_fail *why);
 void layers_done(layers *l);
 
-/* Routings for m tokens: ids [LAYER_SETS][count][m * k]; touched [LAYER_SETS]: experts touched, mean over the layers.
- */
+/* Routings for m tokens; of ROUTING_FREE the router chooses when the plan is made, and no step runs it: ids
+ * [LAYER_SETS][count][m * k]; touched [LAYER_SETS]: experts touched, mean over the layers. */
 typedef struct layer_plan {
     int m;
     bool own; /* the layers' own router runs, and ids are what it chooses */

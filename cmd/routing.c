@@ -13,6 +13,8 @@ cadre_err routing_read(const char *text, routing *out, cadre_fail *why) {
         r.kind = ROUTING_BALANCED;
     } else if (!strcmp(text, "router")) {
         r.kind = ROUTING_ROUTER;
+    } else if (!strcmp(text, "router-free")) {
+        r.kind = ROUTING_FREE;
     } else if (!strncmp(text, "zipf:", 5)) {
         r.kind = ROUTING_ZIPF;
         cadre_err err = opts_real("--routing zipf", text + 5, 0.01, 4, &r.exponent, why);
@@ -20,8 +22,8 @@ cadre_err routing_read(const char *text, routing *out, cadre_fail *why) {
     } else if (!strncmp(text, "trace:", 6)) {
         return cadre_fail_set(why, CADRE_UNSUPPORTED, "--routing trace:FILE is not in this version");
     } else {
-        return cadre_fail_set(why, CADRE_RANGE, "--routing is '%.40s', expected uniform, balanced, zipf:S or router",
-                              text);
+        return cadre_fail_set(why, CADRE_RANGE,
+                              "--routing is '%.40s', expected uniform, balanced, zipf:S, router or router-free", text);
     }
     *out = r;
     return CADRE_OK;

@@ -3,16 +3,23 @@
 #define CMD_ROUTING_H
 #include "say.h"
 
-typedef enum routing_kind { ROUTING_UNIFORM, ROUTING_BALANCED, ROUTING_ZIPF, ROUTING_ROUTER } routing_kind;
+typedef enum routing_kind {
+    ROUTING_UNIFORM,
+    ROUTING_BALANCED,
+    ROUTING_ZIPF,
+    ROUTING_ROUTER,
+    ROUTING_FREE
+} routing_kind;
 typedef struct routing {
     routing_kind kind;
     double exponent; /* ZIPF */
     char text[32];   /* as written */
 } routing;
 
-/* "uniform", "balanced", "zipf:S" with 0 < S <= 4, "router". trace:FILE is for a later version. */
+/* "uniform", "balanced", "zipf:S" with 0 < S <= 4, "router", "router-free": what the router chooses, found ahead.
+ * trace:FILE is for a later version. */
 cadre_err routing_read(const char *text, routing *out, cadre_fail *why);
-/* ids [n][k], distinct in a row, of a router that isn't ROUTER.
+/* ids [n][k], distinct in a row, of a routing that is neither ROUTER nor FREE.
  * uniform: each token k of e at random. balanced: counts of any two experts differ by at most one.
  * zipf: without replacement, expert rank r with weight (r + 1)^-S, ranks dealt to experts at random by `deal`. */
 cadre_err routing_draw(const routing *r, rand_stream *random, const int32_t *deal, int n, int e, int k, int32_t *ids,

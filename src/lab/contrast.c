@@ -149,7 +149,7 @@ static void noise_floor(lab_box *b, int arm, lab_contrast *c) {
 
 static cadre_err one(lab_box *b, int arm, lab_contrast *c, cadre_fail *why) {
     const lab_arm_figures *a = &b->v.arms[arm], *r = &b->v.arms[0];
-    *c = (lab_contrast){.arm = a, .reference = r, .p_adjusted = NAN};
+    *c = (lab_contrast){.arm = a, .reference = r, .ceiling = b->ceilings >> arm & 1, .p_adjusted = NAN};
     c->delta = a->mean - r->mean;
     c->ratio = a->mean / r->mean;
     c->separation = separation(a, r);
@@ -168,7 +168,8 @@ static int by_p(const void *a, const void *b) {
     return (x->p_adjusted > y->p_adjusted) - (x->p_adjusted < y->p_adjusted);
 }
 
-/* Holm's step-down: the k-th smallest of m times (m - k + 1), never less than the one before. */
+/* Holm's step-down: the k-th smallest of m times (m - k + 1), never less than the one before. A ceiling claims nothing,
+ * so it costs the others nothing. */
 static void holm(lab_verdict *v) {
     lab_contrast *sorted[LAB_ARMS_MOST];
     int m = 0;
@@ -176,7 +177,7 @@ static void holm(lab_verdict *v) {
         lab_contrast *c = &v->contrasts[i];
         if (isnan(c->p) || isnan(c->p_interval)) continue;
         c->p_adjusted = larger(c->p, c->p_interval);
-        sorted[m++] = c;
+        if (!c->ceiling) sorted[m++] = c;
     }
     qsort(sorted, (size_t)m, sizeof(lab_contrast *), by_p);
     double before = 0;

@@ -290,6 +290,7 @@ static cadre_err question(experiment *e, const json *root) {
     if (!err) err = json_real(d, root, "acceptance_bound", q->acceptance_bound, 0, 100, &q->acceptance_bound, e->why);
     if (!err) err = json_real(d, root, "noise_floor", q->noise_floor, 0, 10, &q->noise_floor, e->why);
     if (!err) err = json_text(d, root, "untouched", NULL, &q->untouched, e->why);
+    if (!err) err = json_text(d, root, "floor", NULL, &q->floor, e->why);
     if (!err) err = json_flag(d, root, "per_token", false, &q->per_token, e->why);
     if (!err) err = json_flag(d, root, "unproven_allowed", e->shown.aa, &q->unproven_allowed, e->why);
     q->better_told = side >= 0;
@@ -328,16 +329,18 @@ static cadre_err reference(experiment *e, const json *root) {
     for (int i = 0; i < x->arm_count; i++)
         if (name && !strcmp(x->arms[i].name, name)) x->reference = i;
     if (x->reference < 0) return json_fail(e->doc, json_get(root, "reference"), e->why, "is not the name of an arm");
+    if (x->arms[x->reference].ceiling)
+        return json_fail(e->doc, root, e->why, "has a ceiling as its reference: nothing can be held against that");
     x->question.reference = x->arms[x->reference].name;
     return CADRE_OK;
 }
 
 /* ---- all of it ---- */
 
-static const char top[] =
-    "name asks metric better effect level power reference acceptance_bound per_token "
-    "unproven_allowed noise_floor untouched order visits warmup iterations skip timeout_s pause_s exclusive protocol "
-    "program output outputs reads metrics command env arms factors aa";
+static const char top[] = "name asks metric better effect level power reference acceptance_bound per_token "
+                          "unproven_allowed noise_floor untouched floor order visits warmup iterations skip timeout_s "
+                          "pause_s exclusive protocol "
+                          "program output outputs reads metrics command env arms factors aa";
 
 static cadre_err names(experiment *e, const json *root) {
     lab_experiment *x = &e->shown;

@@ -164,9 +164,21 @@ static cadre_err name(experiment *e, const json *v, const lab_arm *all, int coun
     return CADRE_OK;
 }
 
+/* In words, and as one number: relative, or in the metric's unit. */
+static cadre_err prediction(experiment *e, const json *v, lab_arm *a) {
+    cadre_err err = json_text(e->doc, v, "prediction", NULL, &a->prediction, e->why);
+    if (!err) err = json_real(e->doc, v, "predicted", NAN, -1, 1000, &a->predicted, e->why);
+    if (!err) err = json_real(e->doc, v, "predicted_delta", NAN, -1e12, 1e12, &a->predicted_delta, e->why);
+    if (!err && !isnan(a->predicted) && !isnan(a->predicted_delta))
+        err = json_fail(e->doc, json_get(v, "predicted_delta"), e->why, "stands beside predicted: one of them");
+    return err;
+}
+
 static cadre_err arm(experiment *e, const json *v, const lab_arm *all, int count, lab_arm *a) {
     cadre_err err =
-        lab_keys(e, v, "an arm", "name command args env set files must must_not counters factors prediction predicted");
+        lab_keys(e, v, "an arm",
+                 "name command args env set files must must_not counters factors prediction predicted predicted_delta "
+                 "ceiling");
     if (!err) err = name(e, v, all, count, a);
     if (!err) err = command(e, v, a);
     if (!err) err = pairs(e, e->env, json_get(v, "env"), &a->env);
@@ -182,9 +194,26 @@ static cadre_err arm(experiment *e, const json *v, const lab_arm *all, int count
     if (!err) err = counters(e, json_get(v, "counters"), a);
     if (!err) err = lab_texts(e, v, "factors", &a->factors);
     if (!err) err = check_factors(e, v, a);
-    if (!err) err = json_text(e->doc, v, "prediction", NULL, &a->prediction, e->why);
-    if (!err) err = json_real(e->doc, v, "predicted", NAN, -1, 1000, &a->predicted, e->why);
-    return err;
+    if (!err) err = json_flag(e->doc, v, "ceiling", false, &a->ceiling, e->why);
+    if (!err && a->ceiling && e->shown.factors)
+        err = json_fail(e->doc, json_get(v, "ceiling"), e->why, "is for arms that are no part of a stack");
+    return err ? err : prediction(e, v, a);
+}
+
+/* "a,b" of the arms that are ceilings. */
+static cadre_err ceilings(experiment *e) {
+    const char *list = NULL;
+    for (int i = 0; i < e->shown.arm_count; i++) {
+        const lab_arm *a = &e->shown.arms[i];
+        if (!a->ceiling) continue;
+        if (strchr(a->name, ','))
+            return json_fail(e->doc, json_root(e->doc), e->why, "has a ceiling with a comma in its name: %.60s",
+                             a->name);
+        list = lab_keep_text(e, "%s%s%s", list ? list : "", list ? "," : "", a->name);
+        if (!list) return CADRE_NOMEM;
+    }
+    e->shown.question.ceilings = list;
+    return CADRE_OK;
 }
 
 cadre_err lab_arms(experiment *e, const json *list) {
@@ -202,5 +231,5 @@ cadre_err lab_arms(experiment *e, const json *list) {
     if (n < 2) return json_fail(e->doc, list, e->why, "is one arm; only \"aa\": true measures one against itself");
     e->shown.arms = all;
     e->shown.arm_count = n;
-    return CADRE_OK;
+    return ceilings(e);
 }

@@ -155,6 +155,8 @@ static void gate_protocol(lab_box *b) {
     uint64_t silent, quiet, other = differing(b, protocol_of, &silent, &protocol);
     uint64_t elsewhere = differing(b, device_of, &quiet, &device);
     char text[120];
+    const char *but = (other | silent) & b->ceilings ? ", but for ceilings" : "";
+    other &= ~b->ceilings, silent &= ~b->ceilings;
     if (other)
         lab_gate_add(b, "protocol", true, other, "another protocol (%.60s): %s",
                      difference(protocol, b, other, protocol_of), lab_arm_names(b, other, text, sizeof text));
@@ -165,7 +167,8 @@ static void gate_protocol(lab_box *b) {
         lab_gate_add(b, "protocol", true, silent, "no protocol told by %s, while others tell one",
                      lab_arm_names(b, silent, text, sizeof text));
     else
-        lab_gate_add(b, "protocol", protocol != NULL, 0, protocol ? "one protocol for all arms" : "not told");
+        lab_gate_add(b, "protocol", protocol != NULL, 0, protocol ? "one protocol for all arms%s" : "not told%s",
+                     protocol ? but : "");
 }
 
 /* Outputs can be compared only where they repeat: greedy, or with a fixed seed. */

@@ -2,7 +2,9 @@
  * had the same work to do, so that a metric taken request by request is compared request by request.
  *
  *   turn 1:  base visit 1   base visit 2   new visit 1 ...     all families equal, all token counts equal
- *   turn 2:  ... */
+ *   turn 2:  ...
+ *
+ * Ceilings are left out: with something made free, what they put out is not the same. */
 #include "verdict.h"
 #include <math.h>
 #include <stdio.h>
@@ -15,13 +17,18 @@ static int by_turn(const void *a, const void *b) {
     return x->arm != y->arm ? x->arm - y->arm : x->place - y->place;
 }
 
+static bool is_ceiling(const lab_box *b, int arm) {
+    return b->ceilings >> arm & 1;
+}
+
 /* Those that count, by turn, the reference first. */
 static lab_pick *sorted(lab_box *b, int *count) {
     lab_pick *p = lab_hold(b, (size_t)b->pick_count, sizeof *p);
     if (!p) return NULL;
     int n = 0;
     for (int i = 0; i < b->pick_count; i++)
-        if (!b->picks[i].s->warmup && !isnan(b->picks[i].s->value)) p[n++] = b->picks[i];
+        if (!b->picks[i].s->warmup && !isnan(b->picks[i].s->value) && !is_ceiling(b, b->picks[i].arm))
+            p[n++] = b->picks[i];
     qsort(p, (size_t)n, sizeof *p, by_turn);
     *count = n;
     return p;
@@ -202,6 +209,7 @@ static void gate_acceptance(lab_box *b) {
     double most = 0;
     int at = 0;
     for (int i = 0; i < v->arm_count; i++) {
+        if (is_ceiling(b, i)) continue;
         double gap = fabs(length(&v->arms[i]) - length(&v->arms[0]));
         told = told || !isnan(v->arms[i].acceptance_length);
         if (gap > v->question.acceptance_bound + 1e-12) bad |= (uint64_t)1 << i;
@@ -311,5 +319,6 @@ cadre_err lab_gates_outputs(lab_box *b, cadre_fail *why) {
     gate_tokens(b, p, n);
     gate_acceptance(b);
     cadre_err err = gate_derived(b, why);
-    return err ? err : lab_gate_untouched(b, why);
+    if (!err) err = lab_gate_untouched(b, why);
+    return err ? err : lab_gate_floor(b, why);
 }

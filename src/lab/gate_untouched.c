@@ -8,11 +8,10 @@
 
 enum { NAMES_MOST = 16, NAME_MOST = 80 };
 
-/* The next of "a, b,c" into name; false at the end. */
-static bool next_name(const char **list, char name[NAME_MOST]) {
+bool lab_next_name(const char **list, char *name, size_t size) {
     *list += strspn(*list, ", ");
     size_t n = strcspn(*list, ",");
-    snprintf(name, NAME_MOST, "%.*s", n < NAME_MOST ? (int)n : NAME_MOST - 1, *list);
+    snprintf(name, size, "%.*s", n < size ? (int)n : (int)size - 1, *list);
     *list += n;
     return *name;
 }
@@ -44,7 +43,7 @@ static void compare(const lab_box *b, const lab_pick *p, int n, const char *name
         lab_welch w = lab_welch_of(room, reference, room + n, visit_logs(p, n, b->v.arms[i].name, room + n));
         double size = fabs(m_exp(w.difference) - 1), interval[2];
         lab_welch_interval(&w, level, interval);
-        if (!(interval[0] > 0 || interval[1] < 0) || size < b->v.question.effect) continue;
+        if (b->ceilings >> i & 1 || !(interval[0] > 0 || interval[1] < 0) || size < b->v.question.effect) continue;
         m->arms |= (uint64_t)1 << i;
         if (size <= fabs(m->ratio - 1)) continue;
         m->ratio = m_exp(w.difference);
@@ -55,7 +54,7 @@ static void compare(const lab_box *b, const lab_pick *p, int n, const char *name
 static int count_names(const char *list) {
     char name[NAME_MOST];
     int n = 0;
-    while (next_name(&list, name)) n++;
+    while (lab_next_name(&list, name, sizeof name)) n++;
     return n;
 }
 
@@ -71,7 +70,7 @@ cadre_err lab_gate_untouched(lab_box *b, cadre_fail *why) {
     moved m = {.ratio = 1};
     double level = b->v.question.level / names / (b->v.arm_count - 1);
     char name[NAME_MOST], arms[100];
-    while (next_name(&list, name)) {
+    while (lab_next_name(&list, name, sizeof name)) {
         int n = lab_measurements(b, name, p);
         if (!n)
             return cadre_fail_set(why, CADRE_RANGE, "no metric \"%.80s\" in the samples, which is to be untouched",

@@ -106,6 +106,12 @@ typedef struct lab_question {
     double acceptance_bound; /* largest difference of acceptance length that counts as equal: 0.05 */
     const char *untouched; /* metrics that the change must leave alone, "ttft_ms,load_ms"; NULL: none. An arm that moves
                               one, by `effect` and beyond its noise, is no clean isolation: refused */
+    const char
+        *ceilings;         /* arms in which something was made free, "a,b"; NULL: none. They tell the most that it could
+                              bring: their outputs, tokens, acceptance and protocol may be others, the verdict as a whole
+                              does not count them, and no claim is made from them. Names that are not there say nothing */
+    const char *floor;     /* metric of the same samples and unit that is measured with nothing to do (an empty launch):
+                              the judged one can't go below it. An arm that does was not measured right: refused */
     bool blocks_allowed;   /* arms that were not interleaved are refused unless this */
     bool unproven_allowed; /* arms that declare nothing about being active pass; one refuted never does */
     bool per_token;        /* token counts may differ: values are per token by their meaning; labelled */
@@ -136,8 +142,8 @@ typedef struct lab_arm_figures {
 enum { LAB_GATES_MOST = 16, LAB_ARMS_MOST = 64 };
 typedef struct lab_gate {
     const char *name; /* "family", "tokens", "acceptance", "activation", "protocol", "interleaved", "drift", "failed",
-                         "exclusive", "sampling", "untouched"; and "derived", which is always ok: other metrics that are
-                         this one in other words, so that they are no further evidence */
+                         "exclusive", "sampling", "untouched", "floor"; and "derived", which is always ok: other metrics
+                         that are this one in other words, so that they are no further evidence */
     bool ok;          /* false: no difference is told of the arms below */
     bool told;        /* the samples speak of it */
     uint64_t arms;    /* bit i: arms[i] fails it; bit 0 (the reference) refuses every contrast */
@@ -148,6 +154,7 @@ typedef struct lab_gate {
 typedef struct lab_contrast {
     const lab_arm_figures *arm, *reference;
     lab_outcome outcome;
+    bool ceiling;                    /* the arm is one of the question's ceilings */
     char why[240];                   /* one sentence: why this outcome */
     double delta;                    /* mean less mean, in the unit */
     double ratio;                    /* of means, drift corrected where the verdict says so */
@@ -184,6 +191,7 @@ typedef struct lab_verdict {
                                normal deviate (few visits count less). NaN: not known */
     bool drift_corrected;   /* a straight line over the order of visits was taken out of the logs of visit means */
     double drift_slope;     /* its slope, per visit; 0 if not corrected */
+    double floor;           /* mean of the question's floor in the reference's visits; NaN: none */
     const lab_samples *samples; /* borrowed */
 } lab_verdict;
 /* Errors: RANGE (no such metric, arm or run; nothing says what is better; more than LAB_ARMS_MOST arms), FORMAT (the
@@ -256,6 +264,8 @@ typedef struct lab_arm {
     const char *const *factors; /* of a stack: those that are on; NULL ends */
     const char *prediction;     /* written before the run; NULL: none */
     double predicted;           /* relative change predicted; NaN */
+    double predicted_delta;     /* the same as a difference in the metric's unit: what a microbenchmark saw; NaN */
+    bool ceiling;               /* something is made free in it: the most that it could bring (lab_question.ceilings) */
 } lab_arm;
 
 /* Where the outputs of the requests are found, for their digests: one of `sha256`, `ids` (token ids, hashed as
@@ -371,9 +381,25 @@ typedef struct lab_report {
 cadre_err lab_report_write(const lab_report *r, lab_format format, char **text, size_t *len, cadre_fail *why);
 /* What came out for one contrast, a sentence for people; cut at size. */
 void lab_verdict_say(const lab_verdict *v, int contrast, char *text, size_t size);
-/* The members of `ab verdict --json` into an open object. */
-void lab_verdict_json(const lab_verdict *v, json_out *o);
+/* The members of `ab verdict --json` into an open object. e: whose predictions stand beside what came; NULL: none. */
+void lab_verdict_json(const lab_verdict *v, const lab_experiment *e, json_out *o);
 void lab_stack_json(const lab_stack *s, json_out *o);
+
+/* ---- predictions (conversion.c): how much of what was predicted came? ---- */
+
+typedef struct lab_conversion {
+    double predicted, measured; /* relative changes; NaN: not told */
+    double conversion;          /* measured / predicted; NaN: one is not told, or none was predicted */
+    double interval[2];         /* of the conversion, from that of the ratio */
+    bool odd;                   /* below 0.5 or above 1.1: what the prediction says of the step is not what happens */
+    bool below_floor;           /* the prediction goes below the floor: it can't come */
+    bool before_run;            /* the samples are of this very file: the prediction was written before they were */
+} lab_conversion;
+/* Of one contrast; false: the experiment (may be NULL) predicts nothing of its arm, in words or as a number. */
+bool lab_conversion_of(const lab_experiment *e, const lab_verdict *v, int contrast, lab_conversion *out);
+/* "conversion 0.88 (0.81 to 0.95): -2.54 % predicted, -2.24 % measured"; what it means where it is odd; "" where there
+ * is no number to convert. */
+void lab_conversion_say(const lab_conversion *c, char *text, size_t size);
 
 /* ---- claims (claims*.c): figures of a text against each other and against samples ---- */
 

@@ -72,7 +72,7 @@ const lab_readers lab_programs[] = {
      .words = "cadre bench count",
      .cadre = true,
      .switches = ".switches",
-     .metrics = {J_BY("us", "us", ".rows[].us", "tokens"),
+     .metrics = {J_BY("us", "us", ".rows[].us", "tokens"), J_BY("empty_us", "us", ".rows[].empty_us", "tokens"),
                  J_BY("above_empty_us", "us", ".rows[].above_empty_us", "tokens"),
                  J_BY("busy_ctas", "blocks", ".rows[].busy_ctas", "tokens"), WALL},
      .receipts = ".rows[]",

@@ -97,6 +97,23 @@ static void put_contrast(json_out *o, const lab_contrast *c) {
         json_put_null(o, "visits_needed");
 }
 
+/* What was predicted and how much of it came; null where the experiment predicts nothing. */
+static void put_conversion(json_out *o, const lab_verdict *v, const lab_experiment *e, int contrast) {
+    lab_conversion c = {NAN, NAN, NAN, {NAN, NAN}, false, false, false};
+    bool told = lab_conversion_of(e, v, contrast, &c);
+    json_put_real(o, "predicted", c.predicted);
+    json_put_real(o, "conversion", c.conversion);
+    put_pair(o, "conversion_interval", c.interval, true);
+    if (!told || isnan(c.conversion))
+        json_put_null(o, "conversion_odd");
+    else
+        json_put_bool(o, "conversion_odd", c.odd);
+    if (told)
+        json_put_bool(o, "predicted_before_run", c.before_run);
+    else
+        json_put_null(o, "predicted_before_run");
+}
+
 static void put_gates(json_out *o, const lab_verdict *v) {
     json_open(o, "gates", '[');
     for (int i = 0; i < v->gate_count; i++) {
@@ -125,13 +142,15 @@ static void put_question(json_out *o, const lab_question *q) {
     json_put_bool(o, "blocks_allowed", q->blocks_allowed);
     json_put_bool(o, "unproven_allowed", q->unproven_allowed);
     json_put_text(o, "untouched", q->untouched);
+    json_put_text(o, "ceilings", q->ceilings);
+    json_put_text(o, "floor", q->floor);
     json_put_bool(o, "per_token", q->per_token);
     json_put_int(o, "resamples", q->resamples);
     json_put_int(o, "seed", (int64_t)q->seed);
     json_close(o, '}');
 }
 
-void lab_verdict_json(const lab_verdict *v, json_out *o) {
+void lab_verdict_json(const lab_verdict *v, const lab_experiment *e, json_out *o) {
     const lab_contrast *only = v->arm_count == 2 ? v->contrasts : NULL;
     json_put_text(o, "verdict", lab_outcome_name(v->outcome));
     json_put_text(o, "why", only ? only->why : NULL);
@@ -151,13 +170,16 @@ void lab_verdict_json(const lab_verdict *v, json_out *o) {
         json_put_text(o, "reference", c->reference->name);
         json_put_text(o, "verdict", lab_outcome_name(c->outcome));
         json_put_text(o, "why", c->why);
+        json_put_bool(o, "ceiling", c->ceiling);
         put_contrast(o, c);
+        put_conversion(o, v, e, i);
         json_close(o, '}');
     }
     json_close(o, ']');
     json_open(o, "arms", '[');
     for (int i = 0; i < v->arm_count; i++) put_arm(o, &v->arms[i]);
     json_close(o, ']');
+    json_put_real(o, "floor", v->question.floor ? v->floor : NAN);
     json_put_real(o, "drift", v->drift);
     json_put_real(o, "drift_sd", v->drift_sd);
     json_put_bool(o, "drift_corrected", v->drift_corrected);
@@ -224,7 +246,7 @@ cadre_err rep_write_json(const lab_report *r, rep_text *out, cadre_fail *why) {
     json_put_text(&o, "title", r->title);
     json_put_text(&o, "asks", r->asks);
     json_put_text(&o, "recompute", r->command);
-    lab_verdict_json(r->verdict, &o);
+    lab_verdict_json(r->verdict, r->experiment, &o);
     if (r->stack) {
         json_open(&o, "stack", '{');
         lab_stack_json(r->stack, &o);

@@ -63,8 +63,16 @@ static void put_sentence(rep_text *t, const lab_verdict *v, const lab_contrast *
         put_refused(t, v, c);
         return;
     }
-    rep_putf(t, "%c%s: ", rep_outcome(c->outcome)[0] - 'a' + 'A', rep_outcome(c->outcome) + 1);
+    if (c->ceiling)
+        rep_put(t, "Ceiling: ");
+    else
+        rep_putf(t, "%c%s: ", rep_outcome(c->outcome)[0] - 'a' + 'A', rep_outcome(c->outcome) + 1);
     put_measured(t, v, c);
+    if (c->ceiling && c->outcome == LAB_WIN) rep_put(t, "; what it leaves out can bring no more.");
+    if (c->ceiling && c->outcome == LAB_LOSS) rep_put(t, "; it is slower without what it leaves out.");
+    if (c->ceiling && c->outcome == LAB_WITHIN_NOISE)
+        rep_put(t, "; what it leaves out can bring nothing that matters.");
+    if (c->ceiling && c->outcome != LAB_UNDERPOWERED) return;
     if (c->outcome == LAB_WIN || c->outcome == LAB_LOSS) rep_putf(t, "; %s is better.", better(v));
     if (c->outcome == LAB_WITHIN_NOISE) rep_putf(t, "; no difference of %s %% or more.", text);
     if (c->outcome == LAB_UNDERPOWERED && c->visits_needed > 0)
@@ -155,7 +163,7 @@ static void table_ratios(rep_page *p) {
         int d = rep_ratio_decimals(v);
         bool told = c->outcome != LAB_REFUSED;
         rep_cell(p, "%s", c->arm->name);
-        rep_cell(p, "%s", rep_outcome(c->outcome));
+        rep_cell(p, "%s", told && c->ceiling ? "ceiling" : rep_outcome(c->outcome));
         rep_cell(p, "%s", told && c->estimator ? c->estimator : "-");
         rep_cell(p, "%s", rep_percent(change, told ? c->ratio - 1 : NAN, d - 2));
         rep_cell(p, "%s", rep_number(text, told ? c->ratio : NAN, d));
@@ -329,29 +337,47 @@ static bool any_estimate(const lab_verdict *v) {
     return false;
 }
 
+static int contrast_of(const lab_verdict *v, const char *arm) {
+    for (int i = 0; i + 1 < v->arm_count; i++)
+        if (!strcmp(v->contrasts[i].arm->name, arm)) return i;
+    return -1;
+}
+
+/* A row of an arm that something is predicted of; the reference's has words alone. */
+static void row_of_prediction(rep_page *p, const lab_arm *a, const lab_conversion *c) {
+    char text[REP_NUMBER];
+    rep_cell(p, "%s", a->name);
+    rep_cell(p, "%s", a->prediction ? a->prediction : "-");
+    rep_cell(p, "%s", rep_percent(text, c->predicted, 2));
+    rep_cell(p, "%s", rep_percent(text, c->measured, rep_ratio_decimals(p->verdict) - 2));
+    rep_cell(p, "%s", rep_number(text, c->conversion, 2));
+}
+
 /* What was written down before the run, beside what came. */
 static void add_predictions(rep_page *p) {
     const lab_experiment *e = p->report->experiment;
     const lab_verdict *v = p->verdict;
-    bool any = false;
-    for (int i = 0; e && i < e->arm_count; i++) any = any || e->arms[i].prediction || isfinite(e->arms[i].predicted);
-    if (!any) return;
-    rep_table(p, "llrrr", "Predictions, written before the run",
+    lab_conversion c;
+    char text[400];
+    int first = v->arm_count - 1;
+    while (first-- > 0)
+        if (lab_conversion_of(e, v, first, &c)) break;
+    if (first < 0) return;
+    rep_table(p, "llrrr",
+              c.before_run ? "Predictions, written before the run"
+                           : "Predictions; nothing shows that they are older than the samples",
               "arm|prediction|predicted|measured|measured / predicted");
     for (int i = 0; i < e->arm_count; i++) {
-        const lab_arm *a = &e->arms[i];
-        char text[REP_NUMBER];
-        double change = NAN;
-        if (!a->prediction && !isfinite(a->predicted)) continue;
-        for (int j = 0; j + 1 < v->arm_count; j++) {
-            const lab_contrast *c = &v->contrasts[j];
-            if (c->outcome != LAB_REFUSED && !strcmp(c->arm->name, a->name)) change = c->ratio - 1;
-        }
-        rep_cell(p, "%s", a->name);
-        rep_cell(p, "%s", a->prediction ? a->prediction : "-");
-        rep_cell(p, "%s", rep_percent(text, a->predicted, 2));
-        rep_cell(p, "%s", rep_percent(text, change, rep_ratio_decimals(v) - 2));
-        rep_cell(p, "%s", rep_number(text, a->predicted != 0 ? change / a->predicted : NAN, 2));
+        int k = contrast_of(v, e->arms[i].name);
+        if (k >= 0 && lab_conversion_of(e, v, k, &c))
+            row_of_prediction(p, &e->arms[i], &c);
+        else if (k < 0 && e->arms[i].prediction)
+            row_of_prediction(p, &e->arms[i], &(lab_conversion){.predicted = NAN, .measured = NAN, .conversion = NAN});
+    }
+    for (int i = 0; i + 1 < v->arm_count; i++) {
+        if (!lab_conversion_of(e, v, i, &c) || !(c.odd || c.below_floor)) continue;
+        lab_conversion_say(&c, text, sizeof text);
+        rep_line(p, "%s: %s.", v->contrasts[i].arm->name, text);
     }
 }
 

@@ -214,6 +214,17 @@ static cadre_err find_arms(lab_box *b, cadre_fail *why) {
     return CADRE_OK;
 }
 
+static cadre_err find_ceilings(lab_box *b, cadre_fail *why) {
+    const char *list = b->v.question.ceilings ? b->v.question.ceilings : "";
+    char name[200];
+    while (lab_next_name(&list, name, sizeof name)) {
+        int arm = arm_of(&b->v, name);
+        if (!arm) return cadre_fail_set(why, CADRE_RANGE, "the reference, %.80s, can't be a ceiling", name);
+        if (arm > 0) b->ceilings |= (uint64_t)1 << arm;
+    }
+    return CADRE_OK;
+}
+
 static cadre_err twice(const lab_box *b, const lab_pick *p, const lab_pick *q, cadre_fail *why) {
     char lines[40] = "";
     int one = lab_samples_line(b->v.samples, p->place), other = lab_samples_line(b->v.samples, q->place);
@@ -249,6 +260,7 @@ static cadre_err choose(lab_box *b, cadre_fail *why) {
     if (err) return err;
     qsort(b->picks, (size_t)b->pick_count, sizeof *b->picks, by_time);
     err = find_arms(b, why);
+    if (!err) err = find_ceilings(b, why);
     return err ? err : number_turns(b, why);
 }
 
@@ -269,9 +281,12 @@ static cadre_err check(const lab_question *q, cadre_fail *why) {
 static lab_outcome worst(const lab_verdict *v) {
     static const int badness[] = {
         [LAB_WIN] = 0, [LAB_WITHIN_NOISE] = 1, [LAB_UNDERPOWERED] = 2, [LAB_LOSS] = 3, [LAB_REFUSED] = 4};
+    bool all = true; /* ceilings: then one is what is asked for */
     lab_outcome o = LAB_WIN;
+    for (int i = 0; i + 1 < v->arm_count; i++) all = all && v->contrasts[i].ceiling;
     for (int i = 0; i + 1 < v->arm_count; i++)
-        if (badness[v->contrasts[i].outcome] > badness[o]) o = v->contrasts[i].outcome;
+        if ((all || !v->contrasts[i].ceiling) && badness[v->contrasts[i].outcome] > badness[o])
+            o = v->contrasts[i].outcome;
     return o;
 }
 
@@ -283,6 +298,7 @@ cadre_err lab_verdict_new(const lab_samples *s, const lab_question *q, lab_verdi
     if (!b) return lab_no_memory(why);
     b->v.samples = s;
     b->v.question = question;
+    b->v.floor = NAN;
     b->residual_scale = 1;
     err = choose(b, why);
     if (!err) err = lab_figures(b, why);

@@ -3,7 +3,7 @@
  *   verdict.c  choose run, metric, arms; keep samples in order of time
  *   figures.c  figures of each arm and visit
  *   drift.c    the straight line over the order of visits
- *   gate.c, gate_outputs.c, gate_untouched.c    may differences be told at all?
+ *   gate.c, gate_outputs.c, gate_untouched.c, gate_floor.c    may differences be told at all?
  *   contrast.c one arm against the reference; the outcome */
 #ifndef CADRE_LAB_VERDICT_H
 #define CADRE_LAB_VERDICT_H
@@ -23,6 +23,7 @@ typedef struct lab_box {
     int held_count, held_cap;
     lab_pick *picks;
     int pick_count;
+    uint64_t ceilings;     /* arms that are */
     double **logs;         /* [arms][visits] logs of visit means, drift taken out; NULL where a mean is not positive */
     double line_middle;    /* the order at which nothing is taken out */
     double line_variance;  /* of drift_slope */
@@ -42,6 +43,9 @@ void lab_drift(lab_box *b, bool interleaved);
 cadre_err lab_gates(lab_box *b, cadre_fail *why);
 cadre_err lab_gates_outputs(lab_box *b, cadre_fail *why);
 cadre_err lab_gate_untouched(lab_box *b, cadre_fail *why);
+cadre_err lab_gate_floor(lab_box *b, cadre_fail *why);
+/* The next name of "a, b,c" into name, cut at size; false at the end. */
+bool lab_next_name(const char **list, char *name, size_t size);
 void lab_gate_add(lab_box *b, const char *name, bool told, uint64_t arms, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 /* Measured samples of the run with this metric, by arm, visit and iteration; `out` holds as many as there are samples.

@@ -176,6 +176,37 @@ static void repeated(void **state) {
     }
 }
 
+/* A difference that is refused stands nowhere: not in the outcome, not in the ledger, not among repeats. */
+static void refused_has_no_figures(void **state) {
+    (void)state;
+    put("differ", "#!/bin/sh\necho \"kernel: fast path\"\necho \"mean latency = $1 us\"\necho \"answer: $1\"\n");
+    assert_int_equal(chmod(in("differ"), 0755), 0);
+    put("differ.json",
+        "{\"name\": \"differ\", \"visits\": 4, \"outputs\": {\"pattern\": \"^answer: (.*)$\"},\n"
+        " \"metrics\": [{\"name\": \"latency\", \"unit\": \"us\", \"pattern\": \"mean latency = ([0-9.]+) us\"}],\n"
+        " \"arms\": [{\"name\": \"a\", \"command\": \"./differ 200\", \"must\": [\"fast path\"]},\n"
+        "  {\"name\": \"b\", \"command\": \"./differ 100\", \"must\": [\"fast path\"]}]}");
+    ran r = command("ab run '%s' -o '%s' --ledger '%s' --lock '%s'", in("differ.json"), in("d1"), in("d-ledger"),
+                    in("lock"));
+    assert_non_null(strstr(r.out, "Refused: no difference between b and a is told; failed gates: family."));
+    assert_null(strstr(r.out, "-50"));
+    command_free(&r);
+    r = command("ab log --ledger '%s' --json", in("d-ledger"));
+    json_doc *doc = command_json(&r);
+    const json *entry = json_get(json_root(doc), "entries")->child;
+    assert_true(json_is(json_get(entry, "outcome"), "refused"));
+    assert_int_equal(json_get(entry, "ratio")->kind, JSON_NULL);
+    assert_int_equal(json_get(entry, "interval")->child->kind, JSON_NULL);
+    json_free(doc);
+    command_free(&r);
+    r = command("ab run '%s' --repeat 1 -o '%s' --lock '%s' --json", in("differ.json"), in("d-rep"), in("lock"));
+    assert_null(strstr(r.err, "-50"));
+    doc = command_json(&r);
+    assert_int_equal(json_get(json_get(json_root(doc), "repeats")->child, "ratio")->kind, JSON_NULL);
+    json_free(doc);
+    command_free(&r);
+}
+
 static bool has_samples(const started *s, const char *text) {
     (void)s;
     return file_exists(text);
@@ -223,8 +254,13 @@ static void searching(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_program), cmocka_unit_test(equal_arms), cmocka_unit_test(demo),
-        cmocka_unit_test(interrupted),     cmocka_unit_test(searching),  cmocka_unit_test(repeated),
+        cmocka_unit_test(another_program),
+        cmocka_unit_test(equal_arms),
+        cmocka_unit_test(demo),
+        cmocka_unit_test(interrupted),
+        cmocka_unit_test(searching),
+        cmocka_unit_test(repeated),
+        cmocka_unit_test(refused_has_no_figures),
     };
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
 }

@@ -93,6 +93,7 @@ static void tried(void **state) {
         {"two-changes", {ONE_PASS, NULL}, "tpot_ms"},
         {"count-blocks", {"--repeat 15 --visit-ms 10", "--repeat 1 --visit-ms 1", NULL}, "us@1024"},
         {"count-mechanism", {"--repeat 15 --visit-ms 10", "--repeat 1 --visit-ms 1", NULL}, "us@1024"},
+        {"router-free", {BRIEF, "E=128,d=1024,f=128", "E=128,d=128,f=32", NULL}, "us@7"},
         {"router-gate", {BRIEF, "E=128,d=1024,f=128", "E=128,d=128,f=32", NULL}, "gate_us@7"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {

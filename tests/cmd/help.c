@@ -102,7 +102,7 @@ static void values(void **state) {
     command_refused(command("bench moe --shape E=4,d=4,f=4,k=5"), "k is 5, expected at most E = 4");
     command_refused(command("bench moe --shape E=4,d=4,f=4,k=2,act=gelu"), "act is 'gelu', expected swiglu");
     command_refused(command("bench moe --routing hot"),
-                    "--routing is 'hot', expected uniform, balanced, zipf:S or router");
+                    "--routing is 'hot', expected uniform, balanced, zipf:S, router or router-free");
     command_refused(command("bench invariance --axes threads,foo"), "--axes has 'foo'");
     command_refused(command("run -p a -f b"), "run takes one of -p, -f and -i");
     command_refused(command("run -i --json"), "run -i has no --json");

@@ -261,7 +261,30 @@ static void gpu(void **state) {
     command_free(&r);
 }
 
+/* A router that is made free: the same experts are touched, and no step has a row of the router. */
+static void router_made_free(void **state) {
+    static const char *const kinds[] = {"router", "router-free"};
+    double touched[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        ran r = command(MOE " --routing %s --profile --json --out %s", kinds[i], samples);
+        assert_int_equal(r.status, 0);
+        json_doc *doc = command_json(&r);
+        const json *row = json_get(json_root(doc), "rows")->child;
+        int routed = 0;
+        for (const json *p = json_get(row, "profile")->child; p; p = p->next)
+            routed += json_is(json_get(p, "op"), "router") || json_is(json_get(p, "op"), "top-k");
+        assert_int_equal(routed > 0, i == 0);
+        assert_true(json_is(json_get(json_root(doc), "routing"), kinds[i]));
+        touched[i] = json_get(row, "experts_touched")->number;
+        json_free(doc);
+        command_free(&r);
+    }
+    assert_true(touched[0] == touched[1] && touched[0] > 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(steps), cmocka_unit_test(layer), cmocka_unit_test(gpu)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steps), cmocka_unit_test(layer), cmocka_unit_test(gpu),
+                                       cmocka_unit_test(router_made_free)};
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
 }

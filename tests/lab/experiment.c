@@ -39,6 +39,27 @@ static const char full[] =
     "   \"counters\": [{\"name\": \"c\", \"json\": \".n\", \"low\": 1}], \"prediction\": \"p\", \"predicted\": -0.1},\n"
     "  {\"name\": \"old\", \"command\": \"./run x\"}]}";
 
+static void ceilings_and_floor(void **state) {
+    (void)state;
+    lab_experiment *e = read_text(
+        "{\"name\": \"c\", \"command\": \"cadre bench count\", \"metric\": \"us@256\", \"floor\": \"empty_us@256\",\n"
+        " \"arms\": [{\"name\": \"a\"}, {\"name\": \"b\", \"args\": \"-x\", \"predicted_delta\": -0.25},\n"
+        "  {\"name\": \"free one\", \"args\": \"-y\", \"ceiling\": true}, {\"name\": \"d\", \"ceiling\": true}]}");
+    assert_string_equal(e->question.floor, "empty_us@256");
+    assert_string_equal(e->question.ceilings, "free one,d");
+    assert_true(e->arms[1].predicted_delta == -0.25 && isnan(e->arms[1].predicted));
+    assert_true(e->arms[2].ceiling && !e->arms[1].ceiling && isnan(e->arms[0].predicted_delta));
+    lab_experiment_free(e);
+#define TWO(first, second)                                                                               \
+    "{\"name\": \"c\", \"command\": \"cadre run\", \"arms\": [{\"name\": \"a\"" first "},\n {\"name\": " \
+    "\"b\", \"args\": \"-x\"" second "}]}"
+    refused(TWO(", \"ceiling\": true", ""), CADRE_FORMAT,
+            "exp.json:1:1: the root has a ceiling as its reference: nothing can be held against that");
+    refused(TWO("", ", \"predicted\": -0.1, \"predicted_delta\": -1"), CADRE_FORMAT,
+            "exp.json:2:68: .arms[1].predicted_delta stands beside predicted: one of them");
+#undef TWO
+}
+
 static void everything(void **state) {
     (void)state;
     lab_experiment *e = read_text(full);
@@ -127,7 +148,7 @@ static void refusals(void **state) {
             "exp.json:2:12: .comand is no key of an experiment; did you mean command?");
     refused("{\"name\": \"x\", \"arms\": [{\"name\": \"a\", \"threads\": 1}]}", CADRE_FORMAT,
             "exp.json:1:49: .arms[0].threads is no key of an arm; it has name command args env set files must must_not "
-            "counters factors prediction predicted");
+            "counters factors prediction predicted predicted_delta ceiling");
     refused("{\"name\": \"x\", " ARMS "}", CADRE_FORMAT,
             "exp.json:1:24: .arms[0] has no command, and the experiment has none");
     refused("{\"name\": \"x\", \"visits\": \"6\", " RUN, CADRE_FORMAT,
@@ -292,9 +313,11 @@ static void memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything), cmocka_unit_test(programs),  cmocka_unit_test(refusals),
-        cmocka_unit_test(orders),     cmocka_unit_test(manifests), cmocka_unit_test(equal_arms),
-        cmocka_unit_test(memory),     cmocka_unit_test(shown),
+        cmocka_unit_test(everything), cmocka_unit_test(ceilings_and_floor),
+        cmocka_unit_test(programs),   cmocka_unit_test(refusals),
+        cmocka_unit_test(orders),     cmocka_unit_test(manifests),
+        cmocka_unit_test(equal_arms), cmocka_unit_test(memory),
+        cmocka_unit_test(shown),
     };
     return cmocka_run_group_tests(tests, folder_setup, folder_teardown);
 }
