@@ -18,7 +18,7 @@ static double choose(int n, int k) {
 
 double lab_permutation_floor(int na, int nb) {
     if (na < 1 || nb < 1) return NAN;
-    double p = 2 / choose(na + nb, na);
+    double p = (na == nb ? 2 : 1) / choose(na + nb, na); /* of equal sizes the mirrored labelling is as extreme */
     return p < 1 ? p : 1;
 }
 

@@ -24,6 +24,7 @@ static void check_arm(const lab_arm_figures *a) {
 static void check_contrast(const lab_verdict *v, const lab_contrast *c) {
     must(*c->why && strlen(c->why) < sizeof c->why && utf8_valid(c->why, strlen(c->why)));
     must(isnan(c->p) || (c->p > 0 && c->p <= 1));
+    must(isnan(c->p) || c->p >= c->p_floor * (1 - 1e-9));
     must(isnan(c->interval[0]) || c->interval[0] <= c->interval[1]);
     if (c->outcome != LAB_WIN && c->outcome != LAB_LOSS) return;
     must(c->arm->visits > 1 && c->reference->visits > 1);

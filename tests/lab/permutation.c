@@ -9,7 +9,8 @@ static void floors(void **state) {
     assert_near(lab_permutation_floor(5, 5), 0.0079, 5e-5);
     assert_near(lab_permutation_floor(10, 10), 2 / 184756.0, 1e-18);
     assert_near(lab_permutation_floor(1, 1), 1, 0);
-    assert_near(lab_permutation_floor(1, 5), 2 / 6.0, 1e-15);
+    assert_near(lab_permutation_floor(1, 5), 1 / 6.0, 1e-15);
+    assert_near(lab_permutation_floor(3, 4), 1 / 35.0, 1e-15);
     assert_true(isnan(lab_permutation_floor(0, 5)));
     assert_true(lab_permutation_floor(100000, 100000) < 1e-290);
 }
