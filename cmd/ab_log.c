@@ -50,21 +50,7 @@ static bool matches(const lab_entry *e, const opts_rest *texts) {
 
 static void put_entry(json_out *o, const lab_entry *e, const lab_entry *later, int kept) {
     json_open(o, NULL, '{');
-    json_put_text(o, "id", e->id);
-    json_put_text(o, "date", e->date);
-    json_put_text(o, "name", e->name);
-    json_put_text(o, "asks", e->asks);
-    json_put_text(o, "outcome", e->outcome);
-    json_put_text(o, "text", e->text);
-    json_put_real(o, "ratio", e->ratio);
-    json_open(o, "interval", '[');
-    json_put_real(o, NULL, e->interval[0]);
-    json_put_real(o, NULL, e->interval[1]);
-    json_close(o, ']');
-    json_put_text(o, "experiment_sha256", e->experiment_sha256);
-    json_put_text(o, "samples", e->samples);
-    json_put_text(o, "samples_sha256", e->samples_sha256);
-    json_put_text(o, "supersedes", e->supersedes);
+    lab_entry_json(e, o);
     json_put_text(o, "superseded_by", later ? later->id : NULL);
     json_put_text(o, "samples_are", kept < 0 ? NULL : kept_names[kept]);
     json_close(o, '}');

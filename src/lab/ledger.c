@@ -180,9 +180,7 @@ static void make_id(const lab_entry *e, const char *date, char id[16]) {
     snprintf(id, 16, "%.8s", hex);
 }
 
-static void put_entry(json_out *o, const lab_entry *e) {
-    json_open(o, NULL, '{');
-    json_put_text(o, "kind", "ledger");
+void lab_entry_json(const lab_entry *e, json_out *o) {
     json_put_text(o, "id", e->id);
     json_put_text(o, "date", e->date);
     json_put_text(o, "name", e->name);
@@ -198,6 +196,12 @@ static void put_entry(json_out *o, const lab_entry *e) {
     json_put_text(o, "samples", e->samples);
     json_put_text(o, "samples_sha256", e->samples_sha256);
     json_put_text(o, "supersedes", e->supersedes);
+}
+
+static void put_entry(json_out *o, const lab_entry *e) {
+    json_open(o, NULL, '{');
+    json_put_text(o, "kind", "ledger");
+    lab_entry_json(e, o);
     json_close(o, '}');
 }
 
