@@ -22,7 +22,7 @@ static const opts_def defs[] = {
 static const char notes[] =
     "Arms are compared only when every gate holds: the same outputs, token counts and acceptance, activation shown, "
     "one\n"
-    "protocol, interleaved visits, no drift. Else the verdict is refused, and `cadre ab report` shows why.\n"
+    "protocol, interleaved visits, no drift. Else the verdict is refused, and tables show why.\n"
     "\n"
     "verdict       win, loss, within_noise, underpowered, refused\n"
     "exit status   0: win or within_noise. 1: loss, underpowered or refused. 2: could not be read\n";
@@ -62,6 +62,10 @@ static void say_verdict(const lab_verdict *v, const lab_experiment *e) {
         if (!g->ok) say("gate %s FAILED: %s", g->name, g->why);
         if (g->ok && !g->told) snprintf(untold + n, sizeof untold - n, "%s%s", n ? ", " : "", g->name);
     }
+    char *evidence = NULL;
+    if (v->outcome == LAB_REFUSED && !lab_verdict_evidence(v, &evidence, NULL) && evidence && *evidence)
+        say("%s", evidence);
+    mem_free(evidence);
     if (*untold) say("gates that the samples tell nothing of: %s", untold);
 }
 

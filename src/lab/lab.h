@@ -71,7 +71,7 @@ double lab_pooled_sd(const double *const *groups, const int *counts, int groups_
  * takes to meet 400 that are as extreme, and p is 400 / drawn. */
 enum { LAB_EXACT_MOST = 2000000 };
 double lab_permutation_p(const double *a, int na, const double *b, int nb, uint64_t seed, bool *exact);
-/* The smallest p that na against nb can give: 2 / choose(na + nb, na), at most 1. */
+/* The smallest p that na against nb can give: 1 / choose(na + nb, na); twice that where na = nb. */
 double lab_permutation_floor(int na, int nb);
 /* Percentile bootstrap of mean(b) / mean(a), resampling within each arm. */
 void lab_bootstrap_ratio(const double *a, int na, const double *b, int nb, double level, int resamples, uint64_t seed,
@@ -358,6 +358,8 @@ const lab_entry *lab_ledger_superseder(const lab_ledger *l, int i); /* NULL: non
 /* Whether the file of samples is still what was measured: LAB_KEPT, ... of an entry without samples: LAB_KEPT. */
 typedef enum lab_kept { LAB_KEPT, LAB_CHANGED, LAB_GONE } lab_kept;
 lab_kept lab_ledger_check(const lab_entry *e);
+/* The members of an entry into an open object. */
+void lab_entry_json(const lab_entry *e, json_out *o);
 /* Adds one line. `id` NULL: it is made from the rest; `date` NULL: now; `samples_sha256` NULL: of the file. `id` is
  * told in `made` (may be NULL). Errors: RANGE (supersedes an id that is not there), IO. */
 cadre_err lab_ledger_add(const char *path, const lab_entry *e, char made[16], cadre_fail *why);
@@ -381,6 +383,9 @@ typedef struct lab_report {
 cadre_err lab_report_write(const lab_report *r, lab_format format, char **text, size_t *len, cadre_fail *why);
 /* What came out for one contrast, a sentence for people; cut at size. */
 void lab_verdict_say(const lab_verdict *v, int contrast, char *text, size_t size);
+/* The tables that show why a gate refuses (outputs, acceptance, activation, order, by arm and visit) as text for
+ * mem_free; NULL or "" if none does. Errors: NOMEM. */
+cadre_err lab_verdict_evidence(const lab_verdict *v, char **text, cadre_fail *why);
 /* The members of `ab verdict --json` into an open object. e: whose predictions stand beside what came; NULL: none. */
 void lab_verdict_json(const lab_verdict *v, const lab_experiment *e, json_out *o);
 void lab_stack_json(const lab_stack *s, json_out *o);

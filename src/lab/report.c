@@ -55,3 +55,18 @@ cadre_err lab_report_write(const lab_report *r, lab_format format, char **text, 
     *len = out.len;
     return CADRE_OK;
 }
+
+cadre_err lab_verdict_evidence(const lab_verdict *v, char **text, cadre_fail *why) {
+    lab_report r = {.verdict = v};
+    rep_page p = {.report = &r, .verdict = v};
+    rep_text out = {0};
+    rep_add_evidence(&p);
+    rep_write_blocks(&p, &out);
+    while (out.len && out.text[out.len - 1] == '\n') out.text[--out.len] = 0;
+    bool failed = p.failed || p.words.failed || out.failed;
+    rep_page_done(&p);
+    if (failed) mem_free(out.text);
+    if (failed) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for the report");
+    *text = out.text;
+    return CADRE_OK;
+}

@@ -113,8 +113,8 @@ typedef enum rep_by { REP_BY_VISIT, REP_BY_FAMILY, REP_BY_WHY } rep_by;
 typedef struct rep_visit {
     int arm, samples;
     const lab_sample *first;
-    const char *text; /* the family, or what was not met */
-    double accepted, drafts, tokens, failed;
+    const char *text;                        /* the family, or what was not met */
+    double accepted, drafts, tokens, failed; /* NaN: not told */
 } rep_visit;
 rep_visit *rep_visits(rep_page *p, rep_by by, int *count);
 
@@ -124,6 +124,7 @@ double rep_measured(const lab_stack *s, const lab_effect *e); /* mean of the eff
 /* ---- formats ---- */
 
 void rep_write_text(const rep_page *p, rep_text *out);
+void rep_write_blocks(const rep_page *p, rep_text *out); /* as text, without title, question and outcome */
 void rep_write_markdown(const rep_page *p, rep_text *out);
 void rep_write_html(const rep_page *p, rep_text *out);
 cadre_err rep_write_json(const lab_report *r, rep_text *out, cadre_fail *why);

@@ -87,12 +87,7 @@ static bool is_list(const rep_page *p, int i) {
     return i + 1 < p->count && p->blocks[i + 1].kind == REP_LINE;
 }
 
-void rep_write_text(const rep_page *p, rep_text *out) {
-    heading_text(out, p->title.text, '=');
-    put_wrapped(out, p->asks.text, 0);
-    rep_put(out, "\n");
-    put_wrapped(out, p->outcome.text, 0);
-    rep_put(out, "\n");
+void rep_write_blocks(const rep_page *p, rep_text *out) {
     for (int i = 0; i < p->count; i++) {
         const rep_block *b = &p->blocks[i];
         switch (b->kind) {
@@ -116,6 +111,15 @@ void rep_write_text(const rep_page *p, rep_text *out) {
             break;
         }
     }
+}
+
+void rep_write_text(const rep_page *p, rep_text *out) {
+    heading_text(out, p->title.text, '=');
+    put_wrapped(out, p->asks.text, 0);
+    rep_put(out, "\n");
+    put_wrapped(out, p->outcome.text, 0);
+    rep_put(out, "\n");
+    rep_write_blocks(p, out);
 }
 
 /* ---- Markdown ---- */

@@ -18,12 +18,13 @@ static rep_visit *row_of(rep_visit *rows, int *count, int arm, const lab_sample 
         if (rows[i].arm == arm && rows[i].first->visit == s->visit && (whole || rows[i].first->active == s->active) &&
             !strcmp(rows[i].text, text))
             return &rows[i];
-    rows[*count] = (rep_visit){.arm = arm, .first = s, .text = text};
+    rows[*count] = (rep_visit){arm, 0, s, text, NAN, NAN, NAN, NAN};
     return &rows[(*count)++];
 }
 
-static double known(double v) {
-    return isfinite(v) ? v : 0;
+/* NaN stays until something is told: what no sample tells is not 0. */
+static void add(double *sum, double v) {
+    if (isfinite(v)) *sum = isfinite(*sum) ? *sum + v : v;
 }
 
 rep_visit *rep_visits(rep_page *p, rep_by by, int *count) {
@@ -38,16 +39,17 @@ rep_visit *rep_visits(rep_page *p, rep_by by, int *count) {
         const char *text = by == REP_BY_FAMILY ? s->family : by == REP_BY_WHY ? s->why : NULL;
         rep_visit *row = row_of(rows, count, arm, s, text ? text : "", by == REP_BY_VISIT);
         row->samples++;
-        row->accepted += known(s->accepted);
-        row->drafts += known(s->drafts);
-        row->tokens += known(s->tokens);
-        row->failed += known(s->failed);
+        add(&row->accepted, s->accepted);
+        add(&row->drafts, s->drafts);
+        add(&row->tokens, s->tokens);
+        add(&row->failed, s->failed);
     }
     return rows;
 }
 
 static void table_families(rep_page *p, const rep_visit *rows, int count) {
     const lab_verdict *v = p->verdict;
+    char text[REP_NUMBER];
     rep_table(p, "lrlrrr", "Outputs by arm and visit: arms of different families wrote different tokens",
               "arm|visit|family|samples|tokens|failed requests");
     for (int i = 0; i < count; i++) {
@@ -55,8 +57,8 @@ static void table_families(rep_page *p, const rep_visit *rows, int count) {
         rep_cell(p, "%d", rows[i].first->visit);
         rep_cell(p, "%.16s", *rows[i].text ? rows[i].text : "not told");
         rep_cell(p, "%d", rows[i].samples);
-        rep_cell(p, "%.0f", rows[i].tokens);
-        rep_cell(p, "%.0f", rows[i].failed);
+        rep_cell(p, "%s", rep_number(text, rows[i].tokens, 0));
+        rep_cell(p, "%s", rep_number(text, rows[i].failed, 0));
     }
 }
 
@@ -130,8 +132,8 @@ static void table_accepted(rep_page *p, const rep_visit *rows, int count) {
         const rep_visit *r = &rows[i];
         rep_cell(p, "%s", v->arms[r->arm].name);
         rep_cell(p, "%d", r->first->visit);
-        rep_cell(p, "%.0f", r->drafts);
-        rep_cell(p, "%.0f", r->accepted);
+        rep_cell(p, "%s", rep_number(text, r->drafts, 0));
+        rep_cell(p, "%s", rep_number(text, r->accepted, 0));
         rep_cell(p, "%s", rep_number(text, r->drafts > 0 ? 1 + r->accepted / r->drafts : NAN, 3));
     }
 }

@@ -56,6 +56,9 @@ static void statuses(void **state) {
     write_samples(0.8, "f2", "");
     ran_is(command("ab verdict '%s/x.jsonl'", scratch), 1,
            "Refused: no difference between new and old is told; failed gates: family");
+    ran_is(command("ab verdict '%s/x.jsonl'", scratch), 1,
+           "old      3  f1            2       -                -"); /* the table that shows why */
+    ran_is(command("ab verdict '%s/x.jsonl'", scratch), 1, "new      1  f2            2");
     ran_is(command("ab report '%s/x.jsonl'", scratch), 1, "Why no difference is told");
 }
 

@@ -280,8 +280,8 @@ static void refuse(made *m) {
 static void refused_difference_is_not_told(void **state) {
     static const char *const all[] = {
         "Refused: no difference between ON and OFF is told; failed gates: family, acceptance.",
-        "OFF      1  aaaa          5    5000                0",
-        "ON       2  bbbb          5    5000                0",
+        "OFF      1  aaaa          5    5000                -",
+        "ON       2  bbbb          5    5000                -",
         "OFF      2     500      1565              4.130",
         "ON       1     500      1490              3.980",
         "7        77   78",
