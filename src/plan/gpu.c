@@ -32,7 +32,12 @@ static const rule rules[] = {
     {ROWS, 6, false, {0, 16, 8, 8, 8, 8, 128, 5, 64, 0, 0, 0}, "up to 6 rows an expert: 16 tokens a pass"},
     {ROWS, 12, false, {0, 24, 8, 8, 16, 16, 64, 5, 64, 0, 0, 0}, "up to 12 rows an expert: 24 tokens a pass"},
     {ROWS, 40, false, {0, 32, 8, 8, 16, 16, 64, 5, 64, 0, 0, 0}, "up to 40 rows an expert: 32 tokens a pass"},
-    {ROWS, 96, false, {1, 96, 64, 8, 8, 8, 64, 7, 256, 0, 0, 0}, "up to 96 rows an expert: wgmma"},
+    {ROWS, 72, false, {1, 96, 64, 8, 8, 8, 64, 7, 256, 0, 0, 0}, "up to 72 rows an expert: wgmma"},
+    {ROWS,
+     132,
+     false,
+     {1, 144, 96, 8, 8, 8, 64, 5, 256, 0, 0, 0},
+     "up to 132 rows an expert: wgmma, 144 tokens a pass"},
     {ROWS, INT_MAX, false, {1, 256, 144, 8, 8, 8, 64, 4, 256, 0, 0, 0}, "many rows an expert: wide wgmma"},
     {ROWS, INT_MAX, false, {0, 96, 8, 8, 16, 16, 64, 4, 64, 0, 0, 0}, "many rows an expert, widths that wgmma lacks"},
 };

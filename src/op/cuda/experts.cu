@@ -425,10 +425,10 @@ DEVICE void multiply(const experts_args &a, shared &s, u32 stages, int warp, int
             make<FEWER>(a, w, s, stages, r, turn, warp, lane);
         else
             make<TOKEN_TILES>(a, w, s, stages, r, turn, warp, lane);
-        if (!TOLD) hand_over(s.done, &done, w.kind == UP ? &a.done_up[w.expert] : a.done_down, lane);
+        if (!TOLD) hand_over(s.done, &done, w.kind == UP ? &a.done_up[w.expert] : a.done_down, warp, lane);
         if (++turn > STAGES) turn = 0;
     }
-    hand_over(s.done, &done, 0, lane);
+    hand_over(s.done, &done, 0, warp, lane);
 #if !TOLD
     share sh = share_of(a, warp, WARPS, lane);
 #endif

@@ -132,13 +132,13 @@ DEVICE void telling_init(telling &t) {
         barrier_init(shared_address(&t.told[i]), 1);
     }
 }
-/* By each warp that multiplies, when it has written its part of an item: all say the same. The teller may be busy with items
- * before. */
-DEVICE void hand_over(telling &t, teller *at, int *counter, int lane) {
+/* By each warp that multiplies, when it has written its part of an item; the first says where it counts. The teller may be
+ * busy with items before. */
+DEVICE void hand_over(telling &t, teller *at, int *counter, int warp, int lane) {
     __syncwarp();
     barrier_wait(shared_address(&t.told[at->slot]), (u32)at->parity ^ 1u);
     if (lane == 0) {
-        t.counter[at->slot] = counter;
+        if (warp == 0) t.counter[at->slot] = counter;
         barrier_arrive(shared_address(&t.stored[at->slot]));
     }
     at->next();

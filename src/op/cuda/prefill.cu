@@ -519,9 +519,9 @@ DEVICE void multiply(const experts_args &a, shared &s, u32 stages, int warp, int
             make<FEW_TOKENS>(a, w, s, stages, r, me);
         else
             make<TOKENS>(a, w, s, stages, r, me);
-        hand_over(s.done, &done, w.kind == UP ? &a.done_up[w.expert] : &a.done_down[part_of(w.tile / DOWN_TILES)], lane);
+        hand_over(s.done, &done, w.kind == UP ? &a.done_up[w.expert] : &a.done_down[part_of(w.tile / DOWN_TILES)], warp, lane);
     }
-    hand_over(s.done, &done, 0, lane);
+    hand_over(s.done, &done, 0, warp, lane);
     combine_last(a, s, warp, lane);
 }
 

@@ -65,6 +65,7 @@ const op_cuda_corner op_cuda_corners[] = {
     {"prefill.cu", sm90, NEMOTRON WGMMA(32, 144, 4, 320)},
     {"experts.cu", sm90, DEEPSEEK MMA(1, 8, 8, 6, 128, 6, 48, 0, 128)},
     {"experts.cu", sm90, DEEPSEEK MMA(4, 8, 16, 16, 64, 5, 64, 0, 192)},
+    {"prefill.cu", sm90, DEEPSEEK WGMMA(18, 96, 5, 192)},
     {"prefill.cu", sm90, DEEPSEEK WGMMA(32, 144, 4, 256)},
     {"experts.cu", sm90, DEMO MMA(1, 8, 8, 8, 128, 5, 64, 2, 64)},
     {"prefill.cu", sm90, DEMO WGMMA(32, 144, 4, 192)},
