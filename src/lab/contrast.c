@@ -263,8 +263,9 @@ static void decide(const lab_verdict *v, int arm, lab_contrast *c) {
         say(c, LAB_WITHIN_NOISE, "%+.2f %% is under the noise floor of %.2f %%, which equal set-ups show",
             percent(c->ratio), 100 * c->noise_floor);
     else
-        say(c, better ? LAB_WIN : LAB_LOSS, "%+.2f %% (%+.2f .. %+.2f %%), %s; p %.2g over samples, %.2g over visits",
-            percent(c->ratio), low, high, better ? "better" : "worse", c->p, c->p_interval);
+        say(c, better ? LAB_WIN : LAB_LOSS,
+            "%+.2f %% (%+.2f .. %+.2f %%), %s; p %.2g over samples, %.2g of the interval", percent(c->ratio), low, high,
+            better ? "better" : "worse", c->p, c->p_interval);
 }
 
 /* For two arms' values, and beside them two arms' values again or all resamples. */
