@@ -46,12 +46,17 @@ static void put_refused(rep_text *t, const lab_verdict *v, const lab_contrast *c
 
 /* "tpot_ms of ON is 5.41 % lower than of OFF (95 % interval ...)" */
 static void put_measured(rep_text *t, const lab_verdict *v, const lab_contrast *c) {
+    if (isnan(c->ratio)) rep_put(t, "it is not known how ");
     rep_put_clean(t, v->metric);
     rep_put(t, " of ");
     rep_put_clean(t, c->arm->name);
-    rep_put(t, " is ");
-    put_change(t, c->ratio - 1, rep_ratio_decimals(v) - 2);
-    rep_put(t, " than that of ");
+    if (isnan(c->ratio))
+        rep_put(t, " compares with that of ");
+    else {
+        rep_put(t, " is ");
+        put_change(t, c->ratio - 1, rep_ratio_decimals(v) - 2);
+        rep_put(t, " than that of ");
+    }
     rep_put_clean(t, c->reference->name);
     put_interval(t, v, c);
 }
@@ -78,7 +83,7 @@ static void put_sentence(rep_text *t, const lab_verdict *v, const lab_contrast *
     if (c->outcome == LAB_UNDERPOWERED && c->visits_needed > 0)
         rep_putf(t, "; about %d visits per arm would tell a difference of %s %%.", c->visits_needed, text);
     else if (c->outcome == LAB_UNDERPOWERED)
-        rep_put(t, "; that is not enough to tell.");
+        rep_put(t, isnan(c->ratio) ? "." : "; that is not enough to tell.");
 }
 
 void lab_verdict_say(const lab_verdict *v, int contrast, char *text, size_t size) {

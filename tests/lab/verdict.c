@@ -41,7 +41,7 @@ static void golden(void **state) {
     assert_int_equal(v->outcome, LAB_WIN);
     assert_false(v->drift_corrected);
     assert_true(gate_of(v, "interleaved")->ok && gate_of(v, "interleaved")->told);
-    assert_string_equal(c->why, "+2.29 % (+2.12 .. +2.46 %), better; p 1.1e-05 over samples, 0.00063 over visits");
+    assert_string_equal(c->why, "+2.29 % (+2.12 .. +2.46 %), better; p 1.1e-05 over samples, 0.00063 of the interval");
     lab_verdict_free(v);
     lab_samples_free(s);
 }
@@ -69,9 +69,9 @@ static void outcomes(void **state) {
     (void)state;
     lab_question q = lab_question_default();
     outcome("a:10 10.1\nb:9 9.1\na:10.1 10\nb:9.1 9\na:10 10\nb:9 9\n", &q, LAB_WIN,
-            "-9.97 % (-10.59 .. -9.34 %), better; p 0.0022 over samples, 2.1e-06 over visits");
+            "-9.97 % (-10.59 .. -9.34 %), better; p 0.0022 over samples, 2.1e-06 of the interval");
     outcome("a:9 9.1\nb:10 10.1\na:9.1 9\nb:10.1 10\na:9 9\nb:10 10\n", &q, LAB_LOSS,
-            "+11.07 % (+10.30 .. +11.84 %), worse; p 0.0022 over samples, 2.1e-06 over visits");
+            "+11.07 % (+10.30 .. +11.84 %), worse; p 0.0022 over samples, 2.1e-06 of the interval");
     /* told from none, and too small to matter */
     outcome("a:10 10.01\nb:9.95 9.96\na:10.01 10\nb:9.96 9.95\na:10 10\nb:9.95 9.95\n", &q, LAB_WITHIN_NOISE,
             "-0.50 % (-0.57 .. -0.43 %) is told from none, but under the 1 % that matter");
@@ -162,7 +162,7 @@ static void holm(void **state) {
     lab_question q = lab_question_default();
     q.level = 0.003; /* p 2 / 924 passes alone, and not twice */
     outcome("a:10 10.1\nb:9 9.1\na:10.1 10\nb:9.1 9\na:10 10.05\nb:9 9\n", &q, LAB_WIN,
-            "-10.04 % (-11.83 .. -8.22 %), better; p 0.0022 over samples, 3.1e-05 over visits");
+            "-10.04 % (-11.83 .. -8.22 %), better; p 0.0022 over samples, 3.1e-05 of the interval");
     v = ask("a:10 10.1\nb:9 9.1\nc:9 9.1\na:10.1 10\nb:9.1 9\nc:9.1 9\na:10 10.05\nb:9 9\nc:9 9\n", &q);
     assert_int_equal(v->contrasts[0].outcome, LAB_UNDERPOWERED);
     assert_near(v->contrasts[0].p_adjusted, 4 / 924.0, 1e-12);
@@ -213,7 +213,7 @@ static void odd_values(void **state) {
     (void)state;
     /* counts without any noise */
     outcome("a:10 10\nb:9 9\na:10 10\nb:9 9\na:10 10\nb:9 9\n", NULL, LAB_WIN,
-            "-10.00 % (-10.00 .. -10.00 %), better; p 0.0022 over samples, 0 over visits");
+            "-10.00 % (-10.00 .. -10.00 %), better; p 0.0022 over samples, 0 of the interval");
     outcome("a:10 10\nb:10 10\na:10 10\nb:10 10\na:10 10\nb:10 10\n", NULL, LAB_WITHIN_NOISE,
             "the interval +0.00 .. +0.00 % lies inside +-1 %");
     /* no logs: differences relative to the reference's mean */
@@ -236,6 +236,9 @@ static void odd_values(void **state) {
     v = judge(t, NULL);
     assert_int_equal(v->outcome, LAB_UNDERPOWERED);
     assert_string_equal(v->contrasts[0].why, "nothing was measured of b");
+    char text[200];
+    lab_verdict_say(v, 0, text, sizeof text);
+    assert_string_equal(text, "Underpowered: it is not known how tpot_ms of b compares with that of a.");
     lab_verdict_free(v);
     lab_samples_free(t);
     lab_samples_free(samples);
