@@ -278,7 +278,7 @@ static void gate_exclusive(lab_box *b) {
     else if (!isnan(most))
         lab_gate_add(b, "exclusive", true, 0, "others used up to %.2f CPUs%s", most, told ? "; the lock was held" : "");
     else
-        lab_gate_add(b, "exclusive", told, 0, told ? "nothing else was at work" : "not told");
+        lab_gate_add(b, "exclusive", told, 0, told ? "no other experiment was at work" : "not told");
 }
 
 /* ---- the order of visits ---- */

@@ -284,7 +284,7 @@ static void bursts(lab_sample *s, int i, bool is_new) {
 static void exclusive(void **state) {
     (void)state;
     const char *had = "{\"exclusive\":true,\"others\":[]}";
-    manifest(had, had, "exclusive", 0, "nothing else was at work");
+    manifest(had, had, "exclusive", 0, "no other experiment was at work");
     manifest(had, "{\"exclusive\":false}", "exclusive", 2, "not alone on the machine: new");
     manifest(had, "{\"exclusive\":true,\"others\":[\"python3\"]}", "exclusive", 2,
              "not alone on the machine: new: \"python3\" (text)");
