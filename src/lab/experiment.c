@@ -165,6 +165,17 @@ static cadre_err metrics(experiment *e, const json *list) {
     return CADRE_OK;
 }
 
+/* Known before anything is measured: the verdict would refuse it after all of it. */
+static cadre_err direction(experiment *e, const lab_metric *m) {
+    const lab_question *q = &e->shown.question;
+    lab_better side;
+    if (q->better_told || lab_better_by(m->unit ? m->unit : "", q->metric, &side)) return CADRE_OK;
+    return json_fail(e->doc, json_root(e->doc), e->why,
+                     "does not say whether more or less %.60s (unit %.20s) is better; add \"better\": \"lower\" or "
+                     "\"higher\"",
+                     q->metric, m->unit && *m->unit ? m->unit : "not told");
+}
+
 /* "us@8" is one of the figures of "us". */
 static cadre_err asked(experiment *e, const json *root) {
     const char *name = e->shown.question.metric, *first = e->shown.metrics[0].name;
@@ -173,7 +184,7 @@ static cadre_err asked(experiment *e, const json *root) {
     size_t n = strcspn(name, "@");
     for (int i = 0; i < e->shown.metric_count; i++) {
         const lab_metric *m = &e->shown.metrics[i];
-        if (strlen(m->name) == n && !memcmp(m->name, name, n) && (!name[n] || m->label)) return CADRE_OK;
+        if (strlen(m->name) == n && !memcmp(m->name, name, n) && (!name[n] || m->label)) return direction(e, m);
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "", m->name);
     }
     return json_fail(e->doc, json_get(root, "metric"), e->why, "is no metric of this experiment; it has %s", names);

@@ -154,7 +154,7 @@ static const char *const times[] = {"s",  "sec", "second", "seconds", "ms",    "
 static const char *const time_units[] = {"s/", "ms/", "us/", "ns/", NULL};
 static const char *const time_names[] = {"_ms", "_us", "_ns", "_s", "tpot", "ttft", "itl", "e2e", NULL};
 
-static bool better_by(const char *unit, const char *metric, lab_better *out) {
+bool lab_better_by(const char *unit, const char *metric, lab_better *out) {
     bool rate = holds(unit, rates) || (!*unit && holds(metric, rates));
     bool time = one_of(unit, times) || holds(unit, time_units) ||
                 (!*unit && (ends(metric, time_names) || strcasestr(metric, "latency") || strcasestr(metric, "time")));
@@ -164,7 +164,7 @@ static bool better_by(const char *unit, const char *metric, lab_better *out) {
 
 static cadre_err choose_better(lab_verdict *v, cadre_fail *why) {
     v->better = v->question.better;
-    if (v->question.better_told || better_by(v->unit ? v->unit : "", v->metric, &v->better)) return CADRE_OK;
+    if (v->question.better_told || lab_better_by(v->unit ? v->unit : "", v->metric, &v->better)) return CADRE_OK;
     return cadre_fail_set(why, CADRE_RANGE, "nothing says whether more or less %.60s (unit %.20s) is better: say which",
                           v->metric, v->unit ? v->unit : "not told");
 }

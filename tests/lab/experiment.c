@@ -161,6 +161,10 @@ static void refusals(void **state) {
     refused("{\"name\": \"x\", \"metric\": \"tpot_ms@8\", " RUN, CADRE_FORMAT,
             "exp.json:1:25: .metric is no metric of this experiment; it has tpot_ms, ttft_ms, tokens_per_s, "
             "allocs_per_step, wall_s");
+    refused("{\"name\": \"x\", \"metrics\": [{\"name\": \"m\", \"unit\": \"points\", \"json\": \".a\"}], " RUN,
+            CADRE_FORMAT,
+            "exp.json:1:1: the root does not say whether more or less m (unit points) is better; add \"better\": "
+            "\"lower\" or \"higher\"");
     refused("{\"name\": \"x\", \"reference\": \"c\", " RUN, CADRE_FORMAT,
             "exp.json:1:28: .reference is not the name of an arm");
     refused("{\"name\": \"x\", \"program\": \"sglang\", " RUN, CADRE_FORMAT,
@@ -234,7 +238,7 @@ static void manifests(void **state) {
     put("t1", "one");
     put("t2", "two");
     lab_experiment *e =
-        read_text("{\"name\": \"x\", \"metrics\": [{\"name\": \"m\", \"pattern\": \"m\"}], \"command\": "
+        read_text("{\"name\": \"x\", \"metrics\": [{\"name\": \"m_ms\", \"pattern\": \"m\"}], \"command\": "
                   "\"tool\", \"protocol\": {\"seed\": 0}, \"arms\": [{\"name\": \"a\", \"files\": [\"t1\"]}, "
                   "{\"name\": \"b\", \"files\": [\"t2\"], \"env\": {\"V\": \"1\"}}, {\"name\": \"c\", "
                   "\"files\": [\"t1\"]}, {\"name\": \"d\", \"files\": [\"t3\"]}]}");

@@ -119,10 +119,11 @@ static void families(void **state) {
     char family[3][65], out[300];
     for (int i = 0; i < 3; i++) {
         snprintf(out, sizeof out, "{\"m\": 1, \"r\": [%s]}", bodies[i]);
-        visit v = read_as("true",
-                          ", \"metrics\": [{\"name\": \"m\", \"json\": \".m\"}], \"outputs\": {\"text\": "
-                          "\".r[].text\", \"id\": \"id\"}",
-                          "", out, "", NULL, NULL);
+        visit v =
+            read_as("true",
+                    ", \"metrics\": [{\"name\": \"m\", \"unit\": \"s\", \"json\": \".m\"}], \"outputs\": {\"text\": "
+                    "\".r[].text\", \"id\": \"id\"}",
+                    "", out, "", NULL, NULL);
         strcpy(family[i], v.r.family);
         assert_true(v.r.text_bytes == 2);
         const json *first = json_root(v.r.requests)->child;
@@ -132,9 +133,10 @@ static void families(void **state) {
     assert_int_equal(strlen(family[0]), 64);
     assert_string_equal(family[0], family[1]);
     assert_true(strcmp(family[0], family[2]) != 0);
-    visit v =
-        read_as("true", ", \"metrics\": [{\"name\": \"m\", \"json\": \".m\"}], \"outputs\": {\"ids\": \".r[].ids\"}",
-                "", "{\"m\": 1, \"r\": [{\"ids\": [442, 308, 258]}]}", "", NULL, NULL);
+    visit v = read_as(
+        "true",
+        ", \"metrics\": [{\"name\": \"m\", \"unit\": \"s\", \"json\": \".m\"}], \"outputs\": {\"ids\": \".r[].ids\"}",
+        "", "{\"m\": 1, \"r\": [{\"ids\": [442, 308, 258]}]}", "", NULL, NULL);
     static const unsigned char bytes[] = {0xba, 1, 0, 0, 0x34, 1, 0, 0, 2, 1, 0, 0};
     char hex[65];
     cadre_sha256(bytes, sizeof bytes, hex);
