@@ -149,6 +149,14 @@ static int finish(const run_opts *o, const lab_experiment *e, const char *file, 
     return say_json(&js, status);
 }
 
+/* What would be refused behind the last visit is refused before the first. */
+static cadre_err check_ledger(const run_opts *o, cadre_fail *why) {
+    char ledger[OPEN_PATH_MAX];
+    if (!o->supersedes || o->no_ledger || o->repeat) return CADRE_OK;
+    cadre_err err = ab_ledger_path(o->ledger, ledger, why);
+    return err ? err : lab_ledger_has(ledger, o->supersedes, why);
+}
+
 static int run(void) {
     static run_opts o = {.lock = "/tmp/cadre-lab.lock"};
     lab_experiment *e = NULL;
@@ -161,6 +169,7 @@ static int run(void) {
     cadre_err err = ab_one_file(&o.files, "ab run", &file, &why);
     if (!err) err = lab_experiment_read(file, &e, &why);
     if (!err) err = name_folder(&o, file, dir, &why);
+    if (!err) err = check_ledger(&o, &why);
     if (!err) err = file_program(program, sizeof program, &why);
     if (!err) {
         bool begun = false;

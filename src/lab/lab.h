@@ -89,6 +89,8 @@ double lab_power(int visits, double effect, double sd, double level);
 /* ---- the verdict (verdict.c, gate.c) ---- */
 
 typedef enum lab_better { LAB_LOWER, LAB_HIGHER } lab_better;
+/* By the unit, or where it is "" by the metric's name; false: neither says. */
+bool lab_better_by(const char *unit, const char *metric, lab_better *out);
 typedef enum lab_outcome { LAB_WIN, LAB_LOSS, LAB_WITHIN_NOISE, LAB_UNDERPOWERED, LAB_REFUSED } lab_outcome;
 const char *lab_outcome_name(lab_outcome o); /* "win", "loss", "within_noise", "underpowered", "refused" */
 
@@ -319,7 +321,8 @@ int lab_manifest_diff(const json *a, const json *b,
 /* ---- runs (run*.c): interleaved, each visit a fresh process ---- */
 
 typedef struct lab_run_watch {
-    /* state "start", or when it is over "ok", "failed", "not active"; value: mean of the metric asked for, NaN */
+    /* state "start", or when it is over "ok", "not active", "failed: exit status 3"; value: mean of the metric asked
+     * for, NaN */
     void (*visit)(void *ctx, const lab_experiment *e, int order, int of, int arm, const char *state, double value);
     void *ctx;
 } lab_run_watch;
@@ -360,8 +363,11 @@ typedef enum lab_kept { LAB_KEPT, LAB_CHANGED, LAB_GONE } lab_kept;
 lab_kept lab_ledger_check(const lab_entry *e);
 /* The members of an entry into an open object. */
 void lab_entry_json(const lab_entry *e, json_out *o);
-/* Adds one line. `id` NULL: it is made from the rest; `date` NULL: now; `samples_sha256` NULL: of the file. `id` is
- * told in `made` (may be NULL). Errors: RANGE (supersedes an id that is not there), IO. */
+/* RANGE: no entry has this id, so that none could supersede it. */
+cadre_err lab_ledger_has(const char *path, const char *id, cadre_fail *why);
+/* Adds one line. `id` NULL: it is made from the rest, or that of an entry which says the same of the same samples, and
+ * nothing is added; `date` NULL: now; `samples_sha256` NULL: of the file. `id` is told in `made` (may be NULL). Errors:
+ * RANGE (supersedes an id that is not there), IO. */
 cadre_err lab_ledger_add(const char *path, const lab_entry *e, char made[16], cadre_fail *why);
 
 /* ---- reports (report_*.c): from a verdict, and a stack if there is one; nothing is typed by hand ---- */

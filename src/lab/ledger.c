@@ -162,7 +162,7 @@ lab_kept lab_ledger_check(const lab_entry *e) {
 
 /* ---- adding ---- */
 
-static cadre_err check_superseded(const char *path, const char *id, cadre_fail *why) {
+cadre_err lab_ledger_has(const char *path, const char *id, cadre_fail *why) {
     lab_ledger *l;
     cadre_err err = lab_ledger_read(path, &l, why);
     if (err) return err;
@@ -170,6 +170,27 @@ static cadre_err check_superseded(const char *path, const char *id, cadre_fail *
     for (int i = 0; i < l->count; i++) there |= !strcmp(l->entries[i].id, id);
     lab_ledger_free(l);
     return there ? CADRE_OK : cadre_fail_set(why, CADRE_RANGE, "%.300s: no entry %.60s to supersede", path, id);
+}
+
+static bool same_text(const char *a, const char *b) {
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+/* An entry that says the same of the same samples: a run that was whole already was resumed. Its id is told. A ledger
+ * that cannot be read is appended to all the same. */
+static bool find_equal(const char *path, const lab_entry *e, char id[16]) {
+    lab_ledger *l;
+    bool there = false;
+    if (!e->samples_sha256 || lab_ledger_read(path, &l, NULL)) return false;
+    for (int i = 0; i < l->count && !there; i++) {
+        const lab_entry *k = &l->entries[i];
+        there = same_text(k->samples_sha256, e->samples_sha256) && same_text(k->name, e->name) &&
+                same_text(k->experiment_sha256, e->experiment_sha256) && same_text(k->text, e->text) &&
+                same_text(k->outcome, e->outcome) && (!e->supersedes || same_text(k->supersedes, e->supersedes));
+        if (there) snprintf(id, 16, "%.15s", k->id);
+    }
+    lab_ledger_free(l);
+    return there;
 }
 
 static void make_id(const lab_entry *e, const char *date, char id[16]) {
@@ -234,10 +255,14 @@ cadre_err lab_ledger_add(const char *path, const lab_entry *entry, char made[16]
     const char *slash = strrchr(path, '/');
     clock_date(date);
     if (!e.date) e.date = date;
-    if (!e.id) make_id(&e, e.date, id), e.id = id;
-    cadre_err err = e.supersedes ? check_superseded(path, e.supersedes, why) : CADRE_OK;
+    cadre_err err = e.supersedes ? lab_ledger_has(path, e.supersedes, why) : CADRE_OK;
     if (!err && e.samples && !e.samples_sha256) err = hash_file(e.samples, hex, why), e.samples_sha256 = hex;
-    if (!err && slash && slash > path && slash - path < (int)sizeof folder) {
+    if (err) return err;
+    bool there = !e.id && find_equal(path, &e, id);
+    if (there && made) snprintf(made, 16, "%s", id);
+    if (there) return CADRE_OK;
+    if (!e.id) make_id(&e, e.date, id), e.id = id;
+    if (slash && slash > path && slash - path < (int)sizeof folder) {
         snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
         err = file_make_dir(folder, why);
     }

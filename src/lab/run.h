@@ -27,7 +27,8 @@ typedef struct run_turn {
     int order, arm, visit; /* from 1 but the arm; visit: of the arm */
     bool warmup, anchor;
     const char *state;
-    double value; /* mean of the metric asked for */
+    char failed[220]; /* "failed: exit status 3" */
+    double value;     /* mean of the metric asked for */
 } run_turn;
 cadre_err run_visit(run *r, run_turn *t);
 #endif

@@ -72,10 +72,8 @@ static cadre_err begin_visit(scan *s, int order, const json *root) {
 
 static cadre_err take_line(scan *s, const char *line, size_t n) {
     json_doc *doc;
-    char name[64];
-    snprintf(name, sizeof name, "samples.jsonl:%d", s->line);
-    cadre_err err = json_parse(name, line, n, &doc, s->r->why);
-    if (err) return err;
+    cadre_err err = json_parse("", line, n, &doc, s->r->why);
+    if (err) return err == CADRE_NOMEM ? err : bad(s, "cut off or changed; start a new folder");
     const json *root = json_root(doc);
     int order = whole_in(root, "order");
     size_t at = (size_t)(line - s->text);

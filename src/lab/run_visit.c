@@ -323,7 +323,8 @@ cadre_err run_visit(run *r, run_turn *t) {
     visit v = {.r = r, .t = t};
     cadre_err err = measure(&v);
     bool counts = !err && !r->result->stopped;
-    t->state = failed(&v) ? "failed" : v.reading.active == LAB_ACTIVE_NO ? "not active" : "ok";
+    snprintf(t->failed, sizeof t->failed, "failed: %s", v.error);
+    t->state = failed(&v) ? t->failed : v.reading.active == LAB_ACTIVE_NO ? "not active" : "ok";
     r->result->visits += counts;
     r->result->failed += counts && failed(&v);
     r->result->unproven += counts && v.reading.active != LAB_ACTIVE_YES;

@@ -104,6 +104,40 @@ static void another_program(void **state) {
     command_free(&r);
 }
 
+/* What would be refused after the last visit is refused before the first; a whole run that is resumed is one entry; how
+ * a visit failed is told where it is told that it did. */
+static void told_in_time(void **state) {
+    (void)state;
+    char *all;
+    size_t len;
+    const char *run = "ab run '%s' -o '%s' --ledger '%s' --lock '%s' %s";
+    command_refused(command(run, in("other.json"), in("o2"), in("ledger"), in("lock"), "--supersedes deadbeef"),
+                    "ledger: no entry deadbeef to supersede");
+    assert_false(file_exists(in("o2")));
+    ran r = command(run, in("other.json"), in("o1"), in("ledger"), in("lock"), "--resume");
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.out, "kept           as "));
+    command_free(&r);
+    r = command("ab log --ledger '%s' --json", in("ledger"));
+    json_doc *doc = command_json(&r);
+    assert_int_equal(json_get(json_root(doc), "entries")->count, 1);
+    json_free(doc);
+    command_free(&r);
+    assert_int_equal(file_read(in("o1/samples.jsonl"), 1 << 26, &all, &len, NULL), CADRE_OK);
+    *strchr(all, ':') = '\n';
+    assert_int_equal(file_write(in("o1/samples.jsonl"), all, len, NULL), CADRE_OK);
+    mem_free(all);
+    command_refused(command(run, in("other.json"), in("o1"), in("ledger"), in("lock"), "--resume"),
+                    "o1/samples.jsonl:1: cut off or changed; start a new folder");
+    put("ends.json", "{\"name\": \"ends\", \"visits\": 1, \"warmup\": 0, \"arms\": [\n"
+                     "{\"name\": \"a\", \"command\": [\"sh\", \"-c\", \"exit 3\"]},\n"
+                     "{\"name\": \"b\", \"command\": [\"sh\", \"-c\", \"exit 0\"]}]}");
+    r = command(run, in("ends.json"), in("o3"), in("ledger"), in("lock"), "--no-ledger");
+    assert_int_equal(r.status, 1);
+    assert_non_null(strstr(r.out, "   1 of 3  a                    -                failed: exit status 3\n"));
+    command_free(&r);
+}
+
 /* B07. Equal arms have nothing to be told apart by; only A/A may be equal. */
 static void equal_arms(void **state) {
     (void)state;
@@ -217,7 +251,8 @@ static void interrupted(void **state) {
     (void)state;
     put("sleeps.json",
         "{\"name\": \"sleeps\", \"command\": [\"sh\", \"-c\", \"sleep ${T-0}; echo v 1\"], \"visits\": 3, "
-        "\"warmup\": 0, \"metrics\": [{\"name\": \"v\", \"pattern\": \"v (.*)\"}], \"unproven_allowed\": true, "
+        "\"warmup\": 0, \"metrics\": [{\"name\": \"v\", \"unit\": \"s\", \"pattern\": \"v (.*)\"}], "
+        "\"unproven_allowed\": true, "
         "\"arms\": [{\"name\": \"a\"}, {\"name\": \"b\", \"env\": {\"T\": 20}}]}");
     uint64_t t = clock_ns();
     started s = command_start("ab run '%s' -o '%s' --no-ledger --lock '%s'", in("sleeps.json"), in("sl"), in("lock"));
@@ -254,13 +289,10 @@ static void searching(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_program),
-        cmocka_unit_test(equal_arms),
-        cmocka_unit_test(demo),
-        cmocka_unit_test(interrupted),
-        cmocka_unit_test(searching),
-        cmocka_unit_test(repeated),
-        cmocka_unit_test(refused_has_no_figures),
+        cmocka_unit_test(another_program), cmocka_unit_test(told_in_time),
+        cmocka_unit_test(equal_arms),      cmocka_unit_test(demo),
+        cmocka_unit_test(interrupted),     cmocka_unit_test(searching),
+        cmocka_unit_test(repeated),        cmocka_unit_test(refused_has_no_figures),
     };
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
 }

@@ -31,7 +31,15 @@ static void both_ways(void **state) {
     must(lab_ledger_add(in("d/ledger.jsonl"), &e, second, fail_out));
     assert_int_equal(strlen(first), 8);
     assert_true(strcmp(first, second) != 0);
+    char again[16]; /* the same of the same samples: nothing is added */
+    must(lab_ledger_add(in("d/ledger.jsonl"), &e, again, fail_out));
+    assert_string_equal(again, second);
+    e.supersedes = NULL, e.outcome = "loss", e.asks = "does it?";
+    must(lab_ledger_add(in("d/ledger.jsonl"), &e, again, fail_out));
+    assert_string_equal(again, first);
     e.supersedes = "12345678";
+    assert_int_equal(lab_ledger_has(in("d/ledger.jsonl"), second, &why), CADRE_OK);
+    assert_int_equal(lab_ledger_has(in("d/ledger.jsonl"), "12345678", &why), CADRE_RANGE);
     assert_int_equal(lab_ledger_add(in("d/ledger.jsonl"), &e, NULL, &why), CADRE_RANGE);
     assert_non_null(strstr(why.text, "no entry 12345678 to supersede"));
     l = ledger();
