@@ -361,6 +361,7 @@ static cadre_err show(plan *p, cadre_fail *why) {
     json_put_text(&p->js, "name", p->e->name);
     json_put_text(&p->js, "asks", p->e->asks);
     json_put_text(&p->js, "metric", p->e->question.metric);
+    json_put_text(&p->js, "floor", p->e->question.floor);
     json_put_text(&p->js, "program", p->e->program);
     json_put_bool(&p->js, "aa", p->e->aa);
     show_arms(p);

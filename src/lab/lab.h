@@ -382,7 +382,7 @@ typedef struct lab_report {
     const lab_verdict *verdict;
     const lab_stack *stack;           /* NULL: none */
     const lab_experiment *experiment; /* NULL: samples alone */
-    const lab_profile_row *profile;   /* of the reference and the arm, NULL: none */
+    const lab_profile_row *profile;   /* where a step's time goes; NULL: none */
     int profile_count;
 } lab_report;
 /* The report as one text, for mem_free. */

@@ -79,12 +79,17 @@ static void another_program(void **state) {
     assert_non_null(strstr(r.out, "  11 of 11  slow                 200 us"));
     assert_non_null(strstr(r.out, "next           cadre ab verdict "));
     assert_non_null(strstr(r.out, "latency of quick is 50"));
+    assert_non_null(strstr(r.out, "conversion 1.00 (1.00 to 1.00): -50.00 % predicted, -50.00 % measured"));
     command_free(&r);
     for (int i = 0; i < 2; i++) { /* by its folder or by its samples: the question is the experiment's */
         r = command("ab verdict '%s' --json", in(i ? "o1" : "o1/samples.jsonl"));
         doc = command_json(&r);
         assert_true(json_is(json_get(json_root(doc), "metric"), "latency"));
         assert_true(json_is(json_get(json_root(doc), "verdict"), "win"));
+        const json *c = json_get(json_root(doc), "contrasts")->child;
+        command_has(c, "ceiling predicted conversion conversion_interval conversion_odd predicted_before_run");
+        assert_true(fabs(json_get(c, "conversion")->number - 1) < 1e-9 && json_get(c, "predicted_before_run")->truth);
+        assert_false(json_get(c, "conversion_odd")->truth || json_get(c, "ceiling")->truth);
         json_free(doc);
         command_free(&r);
     }

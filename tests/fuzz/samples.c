@@ -43,6 +43,8 @@ static lab_question question_of(const char *metric, uint8_t bits) {
     q.unproven_allowed = bits & 4;
     q.per_token = bits & 8;
     q.resamples = bits & 16 ? 50 : 0;
+    q.ceilings = bits & 32 ? "b, on, new" : NULL;
+    q.floor = bits & 64 ? "t" : NULL;
     return q;
 }
 
