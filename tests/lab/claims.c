@@ -98,6 +98,7 @@ static void reports(void **state) {
         FINDINGS(path, reuse);
         snprintf(path, sizeof path, "%s/report-004-tiny-m-default.txt", folders[i]);
         FINDINGS(path, tiny);
+        puts("vector V39 ok");
         return;
     }
     print_message("skipped: the four reports are not beside the project (%s)\n", folders[0]);

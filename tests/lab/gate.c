@@ -92,6 +92,7 @@ static void families(void **state) {
     assert_int_equal(v->arms[1].families, 2);
     assert_null(v->arms[1].family);
     done(v);
+    puts("vector V37 ok");
 }
 
 static json_doc *tree(const char *text) {
@@ -178,6 +179,7 @@ static void acceptance(void **state) {
     done(v);
     expect(no_drafts, "acceptance", 2,
            "acceptance length 4.130 of base, 1.000 of new: apart by more than the bound of 0.05");
+    puts("vector V34 ok");
 }
 
 /* ---- failed, activation (V38) ---- */
@@ -227,6 +229,7 @@ static void activation(void **state) {
     assert_int_equal(v->outcome, LAB_REFUSED);
     assert_int_equal(v->arms[1].active, LAB_ACTIVE_NO);
     done(v);
+    puts("vector V38 ok");
 }
 
 /* ---- manifests ---- */
@@ -419,6 +422,7 @@ static void derived(void **state) {
     assert_null(gate_of(v, "derived"));
     lab_verdict_free(v);
     lab_samples_free(s);
+    puts("vector V36 ok");
 }
 
 /* C2: an override for tiny batches moved the time to the first token by 60 %. */

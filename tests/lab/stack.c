@@ -31,6 +31,7 @@ static void both_nulls(void **state) {
     nulls_of("none:11.635\nx:10.761\ny:9.553\nboth:8.594\n", 8.679, -0.98, 8.835, -2.73);
     nulls_of("none:8.169\nx:7.531\ny:6.639\nboth:5.967\n", 6.001, -0.57, 6.120, -2.51);
     nulls_of("none:6.6207\nx:6.2626\ny:5.9338\nboth:5.5649\n", 5.5755, -0.19, 5.6129, -0.85);
+    puts("vector V35 ok");
 }
 
 static const char repeated[] = "none:10.0 10.02\nx:9.01 8.99\ny:8.0 8.02\nboth:7.19 7.21\n"

@@ -44,6 +44,7 @@ static void golden(void **state) {
     assert_string_equal(c->why, "+2.29 % (+2.12 .. +2.46 %), better; p 1.1e-05 over samples, 0.00063 of the interval");
     lab_verdict_free(v);
     lab_samples_free(s);
+    puts("vector V32 ok");
 }
 
 static lab_samples *samples;
