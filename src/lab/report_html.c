@@ -137,13 +137,18 @@ static void put_outcome(rep_text *out, lab_outcome o, const char *line, size_t l
     rep_put(out, "</p></div>\n");
 }
 
+/* How the sentence of a contrast looks: a ceiling claims nothing, so it is no win in green. */
+static lab_outcome look_of(const lab_contrast *c) {
+    return c->ceiling && c->outcome != LAB_REFUSED ? LAB_WITHIN_NOISE : c->outcome;
+}
+
 static void put_outcomes(const rep_page *p, rep_text *out) {
     const lab_verdict *v = p->verdict;
     const char *line = p->outcome.text;
     rep_putf(out, "<div class=\"outcomes%s\">\n", v->arm_count > 2 ? " several" : "");
     for (int i = 0; *line; i++) {
         size_t n = strcspn(line, "\n");
-        put_outcome(out, i + 1 < v->arm_count ? v->contrasts[i].outcome : v->outcome, line, n);
+        put_outcome(out, i + 1 < v->arm_count ? look_of(&v->contrasts[i]) : v->outcome, line, n);
         line += n + (line[n] == '\n');
     }
     rep_put(out, "</div>\n");

@@ -223,6 +223,23 @@ static void predictions_stand_beside_what_came(void **state) {
     unmake(&m);
 }
 
+/* A ceiling is told and claims nothing, in words and in colours. */
+static void ceilings_are_no_wins(void **state) {
+    made m;
+    (void)state;
+    make(&m, "OFF", "ON");
+    m.contrast.ceiling = true;
+    char *text = written(&m, LAB_TEXT), *html = written(&m, LAB_HTML);
+    holds(text, (const char *const[]){"Ceiling: tokens_per_s of ON is 2.29 % higher than that of OFF",
+                                      "what it leaves out can bring no more.", "ON   ceiling  Welch t", NULL});
+    assert_null(strstr(text, "Win:"));
+    assert_non_null(strstr(html, "<div class=\"outcome within_noise\">"));
+    assert_null(strstr(html, "<div class=\"outcome win\">"));
+    mem_free(text);
+    mem_free(html);
+    unmake(&m);
+}
+
 static const double nothing[2] = {NAN, NAN};
 
 static void unknown_figures_are_dashes(void **state) {
@@ -582,6 +599,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_has_the_figures),
         cmocka_unit_test(predictions_stand_beside_what_came),
+        cmocka_unit_test(ceilings_are_no_wins),
         cmocka_unit_test(unknown_figures_are_dashes),
         cmocka_unit_test(refused_difference_is_not_told),
         cmocka_unit_test(json_is_whole),
