@@ -44,6 +44,7 @@ typedef struct plan {
     double sd, seconds; /* relative, between visits; of a visit. NaN: not known */
     const char *from;   /* where the sd is from */
     lab_samples *tried; /* of --try */
+    bool missed;        /* an arm of it failed, was not at work or did not show the metric asked for */
     char dir[OPEN_PATH_MAX];
     json_out js;
 } plan;
@@ -302,12 +303,14 @@ static void show_figures(plan *p, const lab_samples *s) {
     for (int i = 0; i < lab_samples_count(s); i++) {
         const lab_sample *x = lab_samples_at(s, i);
         if (x->iteration > 1 || x->order > p->e->arm_count) continue;
+        p->missed |= x->active == LAB_ACTIVE_NO || (isnan(x->value) && !strcmp(x->metric, p->e->question.metric));
         bool first = !i || lab_samples_at(s, i - 1)->order != x->order;
         if (first)
-            say("  %s: %s%s%s", x->arm,
+            say("  %s: %s%s%s%s", x->arm,
                 x->active == LAB_ACTIVE_YES  ? "at work"
                 : x->active == LAB_ACTIVE_NO ? "NOT at work: "
                                              : "nothing shows it at work",
+                x->active != LAB_ACTIVE_NO && x->why && isnan(x->value) ? ", failed: " : "",
                 x->active == LAB_ACTIVE_NO || (x->why && isnan(x->value)) ? x->why : "",
                 x->family ? ", outputs hashed" : ", outputs not told");
         if (isnan(x->value))
@@ -389,9 +392,10 @@ static int run(void) {
     for (int i = 0; i < LAB_ARMS_MOST; i++) json_free(p.manifests[i]);
     lab_samples_free(p.tried);
     lab_experiment_free(p.e);
-    if (!err && o.common.json) return say_json(&p.js, EXIT_FINE);
+    status = p.missed ? EXIT_NO : EXIT_FINE;
+    if (!err && o.common.json) return say_json(&p.js, status);
     json_out_free(&p.js);
-    return err ? say_failed(&why) : EXIT_FINE;
+    return err ? say_failed(&why) : status;
 }
 
 const opts_command ab_plan_command = {

@@ -137,6 +137,10 @@ static void told_in_time(void **state) {
     put("ends.json", "{\"name\": \"ends\", \"visits\": 1, \"warmup\": 0, \"arms\": [\n"
                      "{\"name\": \"a\", \"command\": [\"sh\", \"-c\", \"exit 3\"]},\n"
                      "{\"name\": \"b\", \"command\": [\"sh\", \"-c\", \"exit 0\"]}]}");
+    r = command("ab plan '%s' --try --lock '%s'", in("ends.json"), in("lock"));
+    assert_int_equal(r.status, 1);
+    assert_non_null(strstr(r.out, "  a: nothing shows it at work, failed: exit status 3, outputs not told\n"));
+    command_free(&r);
     r = command(run, in("ends.json"), in("o3"), in("ledger"), in("lock"), "--no-ledger");
     assert_int_equal(r.status, 1);
     assert_non_null(strstr(r.out, "   1 of 3  a                    -                failed: exit status 3\n"));
