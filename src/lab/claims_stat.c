@@ -86,7 +86,8 @@ static claims_cell place_of(const claims_doc *d, const claims_token *figure, con
     return (claims_cell){(uint32_t)from, (uint32_t)(to - from), -1};
 }
 
-/* What the figure is of: the only metric of the arm in its unit, else the one that is named; NULL: not told. */
+/* What the figure is of: the only metric of the arm in its unit, else the one that is named; NULL: not told.
+ * Every run has wall_s: where something else was measured, figures are of that unless they are named so. */
 static const char *metric_for(const claims_doc *d, const char *name, size_t len, const claims_token *as,
                               const claims_cell *near) {
     claims_cell place = place_of(d, as, near);
@@ -95,13 +96,14 @@ static const char *metric_for(const claims_doc *d, const char *name, size_t len,
     for (int i = 0; i < lab_samples_count(d->samples); i++) {
         const lab_sample *s = lab_samples_at(d->samples, i);
         if (s->warmup || !same(name, s->arm, len) || isnan(in_unit(s, as))) continue;
-        several |= only && strcmp(only, s->metric);
-        only = s->metric;
+        bool wall = !strcmp(s->metric, "wall_s");
+        several |= only && !wall && strcmp(only, "wall_s") && strcmp(only, s->metric);
+        if (!only || !wall) only = s->metric;
         if (!claims_names_metric(d->text + place.at, place.len, s->metric)) continue;
         both |= named && strcmp(named, s->metric);
         named = s->metric;
     }
-    return !several ? only : both ? NULL : named;
+    return both ? NULL : named ? named : several ? NULL : only;
 }
 
 /* Of the last run that has the arm. */
