@@ -22,32 +22,6 @@ typedef struct facts {
 
 /* ---- laying flat ---- */
 
-static void put_json(json_out *o, const char *key, const json *v) {
-    switch (v->kind) {
-    case JSON_NULL:
-        json_put_null(o, key);
-        break;
-    case JSON_BOOL:
-        json_put_bool(o, key, v->truth);
-        break;
-    case JSON_NUMBER:
-        if (v->whole)
-            json_put_int(o, key, v->integer);
-        else
-            json_put_real(o, key, v->number);
-        break;
-    case JSON_TEXT:
-        json_put_text_n(o, key, v->text, v->len);
-        break;
-    case JSON_ARRAY:
-    case JSON_OBJECT:
-        json_open(o, key, v->kind == JSON_ARRAY ? '[' : '{');
-        for (const json *c = v->child; c; c = c->next) put_json(o, v->kind == JSON_OBJECT ? c->key : NULL, c);
-        json_close(o, v->kind == JSON_ARRAY ? ']' : '}');
-        break;
-    }
-}
-
 /* A value that is too long ends in its digest, so that two of them still differ. */
 static void keep(const char *full, size_t len, char text[VALUE]) {
     sha256 h;
@@ -69,7 +43,7 @@ static bool describe(const json *v, char text[VALUE]) {
     if (v->kind == JSON_TEXT)
         rep_put(&words, v->text);
     else if (!list)
-        put_json(&o, NULL, v);
+        json_put_value(&o, NULL, v);
     for (const json *c = v->child; c && list; c = c->next) {
         rep_put(&words, c->text);
         if (c->next) rep_put(&words, " ");
