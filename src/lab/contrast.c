@@ -65,17 +65,11 @@ static void over_samples(lab_box *b, lab_contrast *c) {
     lab_bootstrap_in(x, r->n, y, a->n, q->level, resamples(q, r->n + a->n + 1), q->seed, room, c->bootstrap);
 }
 
-static double order_mean(const lab_arm_figures *a) {
-    double sum = 0;
-    for (int i = 0; i < a->visits; i++) sum += a->visit_orders[i];
-    return sum / a->visits;
-}
-
 lab_welch lab_compare(const lab_box *b, int arm, int reference) {
     const lab_arm_figures *a = &b->v.arms[arm], *r = &b->v.arms[reference];
     lab_welch w = lab_welch_of(b->logs[reference], r->visits, b->logs[arm], a->visits);
     if (!b->v.drift_corrected || !(w.df > 0)) return w;
-    double apart = order_mean(a) - order_mean(r);
+    double apart = lab_order_mean(a) - lab_order_mean(r);
     w.se = sqrt(w.se * w.se * b->residual_scale + b->line_variance * apart * apart);
     w.df /= b->residual_scale;
     return w;

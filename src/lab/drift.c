@@ -17,7 +17,7 @@ typedef struct fit {
     int visits, df;
 } fit;
 
-static double order_mean(const lab_arm_figures *a) {
+double lab_order_mean(const lab_arm_figures *a) {
     double sum = 0;
     for (int i = 0; i < a->visits; i++) sum += a->visit_orders[i];
     return a->visits ? sum / a->visits : 0;
@@ -29,7 +29,7 @@ static fit fit_line(const lab_box *b) {
     int arms = 0;
     for (int i = 0; i < b->v.arm_count; i++) {
         const lab_arm_figures *a = &b->v.arms[i];
-        double t = order_mean(a), y = lab_mean(b->logs[i], a->visits);
+        double t = lab_order_mean(a), y = lab_mean(b->logs[i], a->visits);
         for (int k = 0; k < a->visits; k++) {
             double dt = a->visit_orders[k] - t, dy = b->logs[i][k] - y;
             f.sxx += dt * dt;
@@ -72,7 +72,7 @@ static double deviate(const lab_box *b, const fit *f, double gained) {
 
 static void take_out(lab_box *b, const fit *f) {
     double sum = 0;
-    for (int i = 0; i < b->v.arm_count; i++) sum += order_mean(&b->v.arms[i]) * b->v.arms[i].visits;
+    for (int i = 0; i < b->v.arm_count; i++) sum += lab_order_mean(&b->v.arms[i]) * b->v.arms[i].visits;
     b->line_middle = sum / f->visits;
     for (int i = 0; i < b->v.arm_count; i++)
         for (int k = 0; k < b->v.arms[i].visits; k++)

@@ -44,9 +44,7 @@ static void interval_of(const stack *k, const sum *t, double interval[2]) {
         const double *y = b->logs[k->arms[m]];
         if (!y || a->visits < 2) return;
         double sd = lab_sd(y, a->visits), part = t->weights[m] * t->weights[m] * sd * sd / a->visits;
-        double order = 0;
-        for (int i = 0; i < a->visits; i++) order += a->visit_orders[i];
-        apart += t->weights[m] * order / a->visits;
+        apart += t->weights[m] * lab_order_mean(a);
         variance += part;
         parts += part * part / (a->visits - 1);
     }

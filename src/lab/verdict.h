@@ -56,6 +56,8 @@ int lab_by_measurement(const void *a, const void *b); /* two lab_picks, for qsor
 const char *lab_arm_names(const lab_box *b, uint64_t arms, char *text, size_t size);
 cadre_err lab_contrasts(lab_box *b, cadre_fail *why);
 
+/* Mean of the orders of an arm's visits; 0 without any. */
+double lab_order_mean(const lab_arm_figures *a);
 /* Logs of visit means, arm less reference, as the verdict compares them. */
 lab_welch lab_compare(const lab_box *b, int arm, int reference);
 /* True when both are there and equal as JSON; the order of members does not count. */
