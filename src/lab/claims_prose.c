@@ -59,6 +59,14 @@ static bool coordinated(const claims_doc *d, int b) {
            claims_figure(d, b + 2) && (!d->tokens[b + 2].unit || claims_same_shape(&d->tokens[b], &d->tokens[b + 2]));
 }
 
+/* "16 against 64: -4.7 %, -4.9 %": arms that are called by numbers, and a change for each visit. */
+static bool called(const claims_doc *d, int a, int b) {
+    if (a < 0 || b < 0 || d->tokens[a].unit || d->tokens[b].unit) return false;
+    return claims_kind_at(d, b + 1) == CLAIMS_COLON && claims_figure(d, b + 2) &&
+           claims_shape_of(&d->tokens[b + 2]) == CLAIMS_PERCENT && claims_kind_at(d, b + 3) == CLAIMS_COMMA &&
+           claims_figure(d, b + 4) && claims_shape_of(&d->tokens[b + 4]) == CLAIMS_PERCENT;
+}
+
 /* "-> 9.563 x 3.98 = 38.06": what comes out; the figure itself where nothing is computed; -1: nothing comes out. */
 static int result_of(const claims_doc *d, int i, int end) {
     claims_kind next = claims_kind_at(d, i + 1);
@@ -76,7 +84,7 @@ static void pair_at(const claims_doc *d, const claims_part *p, int i, pair *pair
         if (!lists && b > 0) add(pairs, count, d, (pair){i - 1, b, i - 1, b, true});
     } else if (claims_word(d, i, "vs|versus|against|compared")) {
         a = near_before(d, i, 6, p->first), b = near_after(d, i + 1, 5, p->end);
-        if (!coordinated(d, b)) add(pairs, count, d, (pair){a, b, a, b, false});
+        if (!coordinated(d, b) && !called(d, a, b)) add(pairs, count, d, (pair){a, b, a, b, false});
     } else if (claims_word(d, i, "from") && claims_word(d, i - 1, "down|up")) {
         a = near_after(d, i + 1, 3, p->end), b = near_before(d, i - 1, 5, p->first);
         add(pairs, count, d, (pair){a, b, b, a, true});

@@ -245,6 +245,7 @@ static void left_alone(void **state) {
         "| a | b | a / b |\n|---|---|---|\n| 10.0 | 20.0 | 0.52 [0.48, 0.55] |\n| 11.0 | 20.0 | 0.51 [0.50, 0.54] |\n",
         "| run | mean | total |\n|---|---|---|\n| x | 1.5 | 7 |\n| y | 2.5 | 9 |\n",
         "```\n12 -> 9 ms (-99%)\n```\n",
+        "Pairs, 16 against 64: -4.72 %, -4.72 %, -4.95 %.",
         "A 95% interval of 9.1 to 9.4 ms; 4.51 -> 1.56 us and 8.22 -> 8.21 us: no effect, p99 12 ms.",
     };
     (void)state;
