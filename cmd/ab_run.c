@@ -99,7 +99,10 @@ static void on_visit(void *ctx, const lab_experiment *e, int order, int of, int 
     }
     char figure[40] = "-";
     if (!isnan(value)) snprintf(figure, sizeof figure, "%.6g %.16s", value, unit_of(e));
-    say("%4d of %d  %-20s %-16s %s", order, of, e->arms[arm].name, figure, strcmp(state, "ok") ? state : "");
+    if (strcmp(state, "ok"))
+        say("%4d of %d  %-20s %-16s %s", order, of, e->arms[arm].name, figure, state);
+    else
+        say("%4d of %d  %-20s %s", order, of, e->arms[arm].name, figure);
 }
 
 /* ---- the end of it ---- */

@@ -453,7 +453,16 @@ static bool help_group(const opts_command *const *commands, int at, bool asked) 
 static int unknown_command(const opts_command *const *commands, int at) {
     cadre_fail why = {0};
     const char *near = nearest(commands, arg[at]), *whole_name = longer(commands, arg[at]);
-    if (whole_name)
+    const char *second = whole_name && at + 1 < arg_count && *arg[at + 1] != '-' ? arg[at + 1] : NULL;
+    char both[100];
+    if (second) {
+        snprintf(both, sizeof both, "%.40s %.50s", arg[at], second);
+        near = nearest(commands, both);
+        if (near)
+            cadre_fail_set(&why, CADRE_RANGE, "no command '%s'; did you mean %s?", both, near);
+        else
+            cadre_fail_set(&why, CADRE_RANGE, "no command '%s' (cadre %s --help lists them)", both, arg[at]);
+    } else if (whole_name)
         cadre_fail_set(&why, CADRE_RANGE, "%s needs a second word: cadre %s", arg[at], whole_name);
     else if (near)
         cadre_fail_set(&why, CADRE_RANGE, "no command '%.60s'; did you mean %s?", arg[at], near);

@@ -76,7 +76,7 @@ static void another_program(void **state) {
     command_free(&r);
     r = command("ab run '%s' -o '%s' --ledger '%s' --lock '%s'", in("other.json"), in("o1"), in("ledger"), in("lock"));
     assert_int_equal(r.status, 0);
-    assert_non_null(strstr(r.out, "  11 of 11  slow                 200 us"));
+    assert_non_null(strstr(r.out, "  11 of 11  slow                 200 us\n"));
     assert_non_null(strstr(r.out, "next           cadre ab verdict "));
     assert_non_null(strstr(r.out, "latency of quick is 50"));
     assert_non_null(strstr(r.out, "conversion 1.00 (1.00 to 1.00): -50.00 % predicted, -50.00 % measured"));

@@ -63,7 +63,7 @@ static void groups(void **state) {
         command_free(&a);
         command_free(&b);
     }
-    command_refused(command("plan explai --help"), "plan needs a second word");
+    command_refused(command("plan explai --help"), "no command 'plan explai'; did you mean plan explain?");
     ran r = command("plan explain --m 1 --set tables=force --json");
     assert_non_null(strstr(r.out, "\"tables=force\""));
     command_free(&r);
@@ -74,6 +74,7 @@ static void unknown(void **state) {
     command_refused(command("rn"), "no command 'rn'; did you mean run?");
     command_refused(command("frobnicate"), "no command 'frobnicate'");
     command_refused(command("run --set tables=foo"), "switch tables is 'foo', expected off, on or force");
+    command_refused(command("ab frobnicate"), "no command 'ab frobnicate' (cadre ab --help lists them)");
     command_refused(command("plan"), "plan needs a second word: cadre plan explain");
     command_refused(command("run --thread 3"), "run has no option '--thread'; did you mean --threads?");
     command_refused(command("run -z"), "run has no option '-z'");
