@@ -76,8 +76,12 @@ static cadre_err patterns(search *s, const char *const *list, bool wanted, lab_r
     cadre_err err = CADRE_OK;
     for (; list && *list && !*r->why && !err; list++) {
         err = seen(s, *list, &found, why);
-        if (err || found == wanted) continue;
-        if (wanted)
+        bool blind = !wanted && !found && *s->output->unread;
+        if (err || (found == wanted && !blind)) continue;
+        if (blind)
+            snprintf(r->why, sizeof r->why, "must_not '%.60s': not told: %s could not be searched (over 64 MiB?)",
+                     *list, s->output->unread);
+        else if (wanted)
             snprintf(r->why, sizeof r->why, "must '%.100s': not seen in stdout, stderr, %d other files and receipts",
                      *list, s->output->count - 2);
         else

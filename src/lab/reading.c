@@ -23,17 +23,19 @@ static cadre_err add_text(lab_output *o, const char *folder, const char *name, c
     return CADRE_OK;
 }
 
-/* The other files of the folder; one that is too large or can't be read is none of them. */
+/* The other files of the folder; one that is too large or can't be read is none of them, and told. */
 static cadre_err add_rest(lab_output *o, const char *folder, cadre_fail *why) {
     const char **names;
     int n;
     cadre_err err = file_list(folder, "", &names, &n, why);
     if (err) return err;
-    for (int i = 0; i < n && o->count < LAB_TEXTS_MOST; i++) {
+    for (int i = 0; i < n; i++) {
         char path[4096];
         if (!strcmp(names[i], "stdout") || !strcmp(names[i], "stderr")) continue;
         if (!file_join(path, sizeof path, folder, names[i]) || file_is_dir(path)) continue;
-        add_text(o, folder, names[i], NULL);
+        bool room = o->count < LAB_TEXTS_MOST;
+        if ((!room || add_text(o, folder, names[i], NULL)) && !*o->unread)
+            snprintf(o->unread, sizeof o->unread, "%.60s", names[i]);
     }
     mem_free(names);
     return CADRE_OK;

@@ -19,6 +19,7 @@ typedef struct lab_output {
     int count;
     json_doc *doc;    /* of the file with the figures; NULL: no JSON is there */
     char no_doc[256]; /* why */
+    char unread[64];  /* a file that is too large, can't be read or is one too many: nobody looked into it; "": none */
 } lab_output;
 /* `figures`: the file that holds them, NULL: stdout. Errors: IO, NOMEM. */
 cadre_err lab_output_read(const char *folder, const char *figures, lab_output *out, cadre_fail *why);

@@ -4,6 +4,7 @@
 #include "folder.h"
 
 #include <math.h>
+#include <unistd.h>
 
 static cadre_fail why;
 
@@ -281,6 +282,27 @@ static void activation(void **state) {
     }
 }
 
+/* What nobody could look into does not prove that a line is not there. */
+static void unread(void **state) {
+    (void)state;
+    char log[400];
+    visit v = read_as("cadre run", "", ", \"set\": {\"isa\": 1}, \"must_not\": [\"never\"]", run_json, "", NULL, NULL);
+    assert_int_equal(v.r.active, LAB_ACTIVE_YES);
+    const char *dir = fresh();
+    lab_reading_free(&v.r);
+    lab_output_free(&v.o);
+    put_in(dir, "stdout", run_json);
+    put_in(dir, "stderr", "");
+    put_in(dir, "server.log", "never\n");
+    snprintf(log, sizeof log, "%s/server.log", dir);
+    assert_int_equal(truncate(log, (off_t)LAB_TEXT_MAX + 1), 0);
+    must(lab_output_read(dir, NULL, &v.o, fail_out));
+    must(lab_reading_make(v.e, &v.e->arms[0], &v.o, 1, &v.r, fail_out));
+    assert_int_equal(v.r.active, LAB_ACTIVE_NO);
+    assert_string_equal(v.r.why, "must_not 'never': not told: server.log could not be searched (over 64 MiB?)");
+    done(&v);
+}
+
 static void memory(void **state) {
     (void)state;
     visit v = read_as("cadre run", "", ", \"set\": {\"isa\": 1}, \"must\": [\"runs=5\"]", run_json, "", NULL, NULL);
@@ -305,7 +327,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cadre_run),  cmocka_unit_test(families),    cmocka_unit_test(cadre_bench_moe),
         cmocka_unit_test(vllm),       cmocka_unit_test(llama_bench), cmocka_unit_test(patterns),
-        cmocka_unit_test(activation), cmocka_unit_test(memory),
+        cmocka_unit_test(activation), cmocka_unit_test(memory),      cmocka_unit_test(unread),
     };
     return cmocka_run_group_tests(tests, folder_setup, folder_teardown);
 }
