@@ -54,7 +54,8 @@ static cadre_err name_folder(const run_opts *o, const char *file, char dir[OPEN_
     int len = dot && dot > name ? (int)(dot - name) : (int)strlen(name), n = 1;
     if (o->out) {
         snprintf(dir, OPEN_PATH_MAX, "%s", o->out);
-        return CADRE_OK;
+        if (!o->resume || file_is_dir(dir)) return CADRE_OK;
+        return cadre_fail_set(why, CADRE_RANGE, "%s is not there: nothing to resume", dir);
     }
     for (; n < 10000; n++) {
         snprintf(dir, OPEN_PATH_MAX, "%.*s-run%d", len, name, n);

@@ -98,7 +98,8 @@ static cadre_err read_tokens(count_bench *b, cadre_fail *why) {
 
 static cadre_err block_cells(count_bench *b, cadre_fail *why) {
     int blocks[COUNT_LIST], n;
-    cadre_err err = opts_numbers("--blocks", b->o->blocks, 64, 1024, blocks, COUNT_LIST, &n, why);
+    cadre_err err = opts_numbers("--blocks", *b->o->blocks ? b->o->blocks : "64,128,256,512,1024", 64, 1024, blocks,
+                                 COUNT_LIST, &n, why);
     for (int i = 0; i < n && !err; i++)
         if (blocks[i] & (blocks[i] - 1))
             err = cadre_fail_set(why, CADRE_RANGE, "--blocks holds %d, expected powers of two in 64..1024", blocks[i]);
@@ -142,6 +143,9 @@ static cadre_err check_options(const count_opts *o, cadre_fail *why) {
     if (o->k > o->experts)
         return cadre_fail_set(why, CADRE_RANGE, "--k is %d, expected at most --experts %d", o->k, o->experts);
     if (o->check && *o->factor) return cadre_fail_set(why, CADRE_RANGE, "--check and --factor do not go together");
+    if (*o->blocks && (*o->factor || o->check))
+        return cadre_fail_set(why, CADRE_RANGE, "--blocks and %s do not go together",
+                              o->check ? "--check" : "--factor");
     return CADRE_OK;
 }
 
@@ -173,7 +177,7 @@ static int measure(const count_opts *o, cadre_device *device) {
 }
 
 static int run(void) {
-    count_opts o = {.blocks = "64,128,256,512,1024",
+    count_opts o = {.blocks = "",
                     .tokens = "256..16384",
                     .factor = "",
                     .out = "bench-samples.jsonl",

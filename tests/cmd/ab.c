@@ -119,6 +119,8 @@ static void told_in_time(void **state) {
     command_refused(command(run, in("other.json"), in("o2"), in("ledger"), in("lock"), "--supersedes deadbeef"),
                     "ledger: no entry deadbeef to supersede");
     assert_false(file_exists(in("o2")));
+    command_refused(command(run, in("other.json"), in("o3"), in("ledger"), in("lock"), "--resume"),
+                    "o3 is not there: nothing to resume");
     ran r = command(run, in("other.json"), in("o1"), in("ledger"), in("lock"), "--resume");
     assert_int_equal(r.status, 0);
     assert_non_null(strstr(r.out, "kept           as "));

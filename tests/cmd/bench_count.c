@@ -203,6 +203,8 @@ static void refusals(void **state) {
     command_refused(command("bench count --factor atomics,order"), "--factor names atomics and order");
     command_refused(command("bench count --factor pairs --tokens 5"), "--factor pairs needs two numbers in --tokens");
     command_refused(command("bench count --factor block --check"), "--check and --factor do not go together");
+    command_refused(command("bench count --factor block --blocks 64"), "--blocks and --factor do not go together");
+    command_refused(command("bench count --check --blocks 64"), "--blocks and --check do not go together");
     command_refused(command("bench count --k 9 --experts 8"), "--k is 9, expected at most --experts 8");
     command_refused(command("bench count --set count.warps=3"), "expected a power of two in 1..32");
     command_refused(command("bench count --set count.speed=3"), "no switch is called 'count.speed'");
