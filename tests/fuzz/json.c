@@ -35,32 +35,6 @@ static bool writable(const json *v) {
     return v->kind != JSON_NUMBER || isfinite(v->number);
 }
 
-static void write(json_out *o, const json *v) {
-    switch (v->kind) {
-    case JSON_NULL:
-        json_put_null(o, v->key);
-        break;
-    case JSON_BOOL:
-        json_put_bool(o, v->key, v->truth);
-        break;
-    case JSON_TEXT:
-        json_put_text_n(o, v->key, v->text, v->len);
-        break;
-    case JSON_NUMBER:
-        if (v->whole)
-            json_put_int(o, v->key, v->integer);
-        else
-            json_put_real(o, v->key, v->number);
-        break;
-    case JSON_ARRAY:
-    case JSON_OBJECT:
-        json_open(o, v->key, v->kind == JSON_ARRAY ? '[' : '{');
-        for (const json *c = v->child; c; c = c->next) write(o, c);
-        json_close(o, v->kind == JSON_ARRAY ? ']' : '}');
-        break;
-    }
-}
-
 static void same(const json *a, const json *b) {
     must(a->kind == b->kind && a->count == b->count && a->truth == b->truth);
     must(a->number == b->number && a->key_len == b->key_len && a->len == b->len);
@@ -72,7 +46,7 @@ static void same(const json *a, const json *b) {
 static void round_trip(const json *root) {
     json_out o = {0};
     json_doc *again = NULL;
-    write(&o, root);
+    json_put_value(&o, NULL, root);
     must(!o.failed && !json_parse("again", o.text, o.len, &again, NULL));
     same(root, json_root(again));
     json_free(again);
