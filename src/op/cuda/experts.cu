@@ -25,9 +25,6 @@
 /* TOLD: other blocks wait for h and y by their data, not by counters; 2: and for the router's choice. */
 #define FEW       (TOLD == 2)
 #define FEW_PAIRS (8 * CHOSEN)
-#if TOLD
-#    define STORE_TWO(to, two) store_relaxed(to, two)
-#endif
 #include "experts_parts.cuh"
 
 #define STEPS     (KC / 16)
@@ -272,6 +269,34 @@ DEVICE bf16 *y_at(const experts_args &a, const shared &s, int pair, int column) 
     return pair < 0 ? 0 : Y_OF(a, s) + (size_t)pair * (DOWN_ROWS * 16) + column;
 }
 
+/* c: rows g and g + 8 of a row tile, tokens 2q and 2q + 1. Where two neighbours of one of these tokens go: */
+struct target {
+    bf16 *x, *y; /* of token 2q, of 2q + 1; NULL: there is none */
+};
+DEVICE void store_two(bf16 *to, u32 two) {
+    if (!to) return;
+#if TOLD
+    store_relaxed(to, two);
+#else
+    *(u32 *)to = two;
+#endif
+}
+DEVICE void store_up(const experts_args &a, target to, const float *c, int g) {
+#if ACT == 2
+    store_two(to.x, to_bf16x2(relu2(c[0]), relu2(c[2])));
+    store_two(to.y, to_bf16x2(relu2(c[1]), relu2(c[3])));
+#else
+    /* A lane has one feature of two tokens, its neighbour the next feature: they swap, and each stores two features. */
+    float mine = activate(a, c[0], c[2]), other = activate(a, c[1], c[3]);
+    float back = __shfl_xor_sync(~0u, g & 1 ? mine : other, 4);
+    store_two(g & 1 ? to.y : to.x, g & 1 ? to_bf16x2(back, other) : to_bf16x2(mine, back));
+#endif
+}
+DEVICE void store_down(target to, const float *c) {
+    store_two(to.x, to_bf16x2(c[0], c[2]));
+    store_two(to.y, to_bf16x2(c[1], c[3]));
+}
+
 /* T: tiles of 8 tokens that there is room for; a task with few tokens multiplies fewer. */
 #define FEWER ((TOKEN_TILES + 1) / 2)
 /* The sums go out. pair: of the item's tokens, -1 behind the last. */
@@ -370,7 +395,7 @@ DEVICE void combine_vector(const experts_args &a, const shared &sh, const slots 
             u32 v[4] = {y[i].x, y[i].y, y[i].z, y[i].w};
             for (int j = 0; j < 4; j++) add_two(sum + 2 * j, v[j], s.weight[i]);
         }
-    put_out<8>(a, token, column, sum);
+    put_eight(a, token, column, sum);
 }
 /* This block's share of everything, when all `down` parts are there: 32 vectors a warp, warps of all blocks by turns. */
 struct share {

@@ -172,31 +172,6 @@ DEVICE float activate(const experts_args &a, float gate, float up) {
     return __fmul_rn(silu_id(gate), up);
 }
 #endif
-/* c: rows g and g + 8 of a row tile, tokens 2q and 2q + 1. Where two neighbours of one of these tokens go: */
-struct target {
-    bf16 *x, *y; /* of token 2q, of 2q + 1; NULL: there is none */
-};
-#ifndef STORE_TWO
-#define STORE_TWO(to, two) (*(u32 *)(to) = (two))
-#endif
-DEVICE void store_two(bf16 *to, u32 two) {
-    if (to) STORE_TWO(to, two);
-}
-DEVICE void store_up(const experts_args &a, target to, const float *c, int g) {
-#if ACT == 2
-    store_two(to.x, to_bf16x2(relu2(c[0]), relu2(c[2])));
-    store_two(to.y, to_bf16x2(relu2(c[1]), relu2(c[3])));
-#else
-    /* A lane has one feature of two tokens, its neighbour the next feature: they swap, and each stores two features. */
-    float mine = activate(a, c[0], c[2]), other = activate(a, c[1], c[3]);
-    float back = __shfl_xor_sync(~0u, g & 1 ? mine : other, 4);
-    store_two(g & 1 ? to.y : to.x, g & 1 ? to_bf16x2(back, other) : to_bf16x2(mine, back));
-#endif
-}
-DEVICE void store_down(target to, const float *c) {
-    store_two(to.x, to_bf16x2(c[0], c[2]));
-    store_two(to.y, to_bf16x2(c[1], c[3]));
-}
 
 /* ---- the combination ---- */
 /* Two columns of one slot. Slots in order, fp32. */
@@ -204,12 +179,12 @@ DEVICE void add_two(float *sum, u32 two, float weight) {
     sum[0] = __fmaf_rn(weight, from_bf16((bf16)two), sum[0]);
     sum[1] = __fmaf_rn(weight, from_bf16((bf16)(two >> 16)), sum[1]);
 }
-/* N columns of a token go out, rounded once: 4 or 8. */
-template <int N> DEVICE void put_out(const experts_args &a, int token, int column, const float *sum) {
+/* Eight columns of a token go out, rounded once; one by one where the caller's rows are not on 16 bytes. */
+DEVICE void put_eight(const experts_args &a, int token, int column, const float *sum) {
     size_t at = (size_t)token * a.ldo + column;
-    if (D_MODEL % N == 0 && a.ldo % N == 0 && !a.add) {
+    if (D_MODEL % 8 == 0 && a.ldo % 8 == 0 && (size_t)a.out % 16 == 0 && !a.add) {
 #pragma unroll
-        for (int j = 0; j < N; j += 4) {
+        for (int j = 0; j < 8; j += 4) {
             if (a.out_bf16)
                 *(uint2 *)((bf16 *)a.out + at + j) = make_uint2(to_bf16x2(sum[j], sum[j + 1]), to_bf16x2(sum[j + 2], sum[j + 3]));
             else
@@ -217,7 +192,7 @@ template <int N> DEVICE void put_out(const experts_args &a, int token, int colum
         }
         return;
     }
-    for (int j = 0; j < N && column + j < D_MODEL; j++) {
+    for (int j = 0; j < 8 && column + j < D_MODEL; j++) {
         if (a.out_bf16)
             ((bf16 *)a.out)[at + j] = to_bf16(sum[j]);
         else

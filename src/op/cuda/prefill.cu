@@ -321,7 +321,7 @@ DEVICE void combine(const experts_args &a, const slot &s, int token, int column)
             if (__shfl_sync(~0u, s.row, i + j) >= 0) add_eight(sum, y[j], weight);
         }
     }
-    if (column < Y_PITCH) put_out<8>(a, token, column, sum);
+    if (column < Y_PITCH) put_eight(a, token, column, sum);
 }
 /* A worker's share of `blocks` times COLUMNS of all tokens. */
 DEVICE void combine_share(const experts_args &a, int first, int blocks, int worker, int workers, int lane) {
@@ -366,7 +366,7 @@ DEVICE void take(const experts_args &a, helper &me, const slot &s, int of, int t
         if (__shfl_sync(~0u, s.row, of * CHOSEN + j) >= 0)
             add_eight(sum, load_shared16(shared_address(me.s->part[at]) + (u32)(j * COLUMNS * 2 + me.lane * 16)), weight);
     }
-    if (column + me.lane * 8 < Y_PITCH) put_out<8>(a, token, column + me.lane * 8, sum);
+    if (column + me.lane * 8 < Y_PITCH) put_eight(a, token, column + me.lane * 8, sum);
     __syncwarp();
 }
 DEVICE void combine_few(const experts_args &a, helper &me, const slot &s, int token, int first, int blocks) {
