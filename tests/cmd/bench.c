@@ -10,12 +10,6 @@ static void fresh(void) {
     unlink(samples);
 }
 
-static double number(const json *v, const char *key) {
-    const json *m = json_get(v, key);
-    if (!m || m->kind != JSON_NUMBER) fail_msg("%s is no number", key);
-    return m->number;
-}
-
 /* The lines of the samples file, at most cap. */
 static int read_samples(json_doc **docs, int cap) {
     char *text;
@@ -55,16 +49,17 @@ static void contract(void **state) {
     command_has(json_get(v, "summary"), "requests batch passes tokens wall_ms ttft_ms tpot_ms itl_ms tokens_per_s "
                                         "output_tokens_per_s allocs_per_step acceptance sha256 same_every_pass "
                                         "step_ms step_bytes bandwidth_gbps floor_ms floor_over_time");
-    assert_true(number(json_get(v, "summary"), "step_ms") > 0 && number(json_get(v, "summary"), "step_bytes") > 0);
+    assert_true(command_number(json_get(v, "summary"), "step_ms") > 0 &&
+                command_number(json_get(v, "summary"), "step_bytes") > 0);
     assert_int_equal(json_get(json_get(v, "summary"), "floor_over_time")->kind, JSON_NULL); /* it fits the caches */
     assert_int_equal(json_get(v, "profile")->kind, JSON_NULL);
     assert_true(json_is(json_get(v, "samples"), samples));
     assert_int_equal(q->count, 3);
     for (const json *x = q->child; x; x = x->next) {
         command_has(x, "id tokens sha256 ttft_ms tpot_ms");
-        assert_int_equal((int)number(x, "tokens"), 12);
+        assert_int_equal((int)command_number(x, "tokens"), 12);
     }
-    assert_int_equal((int)number(json_get(v, "summary"), "allocs_per_step"), 0);
+    assert_int_equal((int)command_number(json_get(v, "summary"), "allocs_per_step"), 0);
     assert_true(json_get(json_get(v, "summary"), "same_every_pass")->truth);
     /* The figures follow from the raw samples: the median over the counted passes of the first token's time. */
     assert_int_equal(read_samples(docs, 8), 4);
@@ -79,7 +74,7 @@ static void contract(void **state) {
         assert_int_equal(at->count, 12);
         if (i) ttft[counted++] = at->child->number;
     }
-    assert_true(fabs(median(ttft, 3) - number(q->child, "ttft_ms")) < 1e-9);
+    assert_true(fabs(median(ttft, 3) - command_number(q->child, "ttft_ms")) < 1e-9);
     for (int i = 0; i < 4; i++) json_free(docs[i]);
     json_free(doc);
     command_free(&r);
@@ -120,8 +115,8 @@ static void prompts(void **state) {
     json_doc *doc = command_json(&r);
     const json *q = json_get(json_root(doc), "requests");
     assert_int_equal(q->count, 2);
-    assert_int_equal((int)number(q->child, "prompt_tokens"), 3);
-    assert_int_equal((int)number(q->child->next, "prompt_tokens"), 9);
+    assert_int_equal((int)command_number(q->child, "prompt_tokens"), 3);
+    assert_int_equal((int)command_number(q->child->next, "prompt_tokens"), 9);
     json_free(doc);
     command_free(&r);
     static const char bad[] = "{\"prompt\":\"abc\"}\n{\"text\":\"x\"}\n";
@@ -185,25 +180,28 @@ static void layer(void **state) {
         command_has(row,
                     "m experts_touched bytes us us_interval floor_us floor_over_time gbps bandwidth_gbps config source "
                     "numerics");
-        assert_int_equal((int)number(row, "m"), expect[at++]);
+        assert_int_equal((int)command_number(row, "m"), expect[at++]);
         const json *interval = json_get(row, "us_interval");
         assert_int_equal(interval->count, 2);
-        assert_true(interval->child->number <= number(row, "us") && number(row, "us") <= interval->child->next->number);
+        assert_true(interval->child->number <= command_number(row, "us") &&
+                    command_number(row, "us") <= interval->child->next->number);
         /* bytes: touched experts, each three bf16 matrices of 64 x 32 */
-        assert_true(fabs(number(row, "bytes") - number(row, "experts_touched") * 3 * 64 * 32 * 2) < 1e-6);
-        assert_true(number(row, "experts_touched") >= 2 && number(row, "experts_touched") <= 8);
-        assert_true(number(row, "floor_us") >= number(row, "bytes") / number(row, "bandwidth_gbps") / 1e3 * 0.3);
+        assert_true(fabs(command_number(row, "bytes") - command_number(row, "experts_touched") * 3 * 64 * 32 * 2) <
+                    1e-6);
+        assert_true(command_number(row, "experts_touched") >= 2 && command_number(row, "experts_touched") <= 8);
+        assert_true(command_number(row, "floor_us") >=
+                    command_number(row, "bytes") / command_number(row, "bandwidth_gbps") / 1e3 * 0.3);
     }
-    assert_int_equal((int)number(rows->child, "experts_touched"), 2); /* one token, k = 2 */
+    assert_int_equal((int)command_number(rows->child, "experts_touched"), 2); /* one token, k = 2 */
     assert_int_equal(read_samples(docs, 64), 21);
     int n = 0;
     for (int i = 0; i < 21; i++) {
         const json *s = json_root(docs[i]);
         command_has(s, "schema kind run visit order m us bytes gbps_before gbps_after steps layers manifest");
-        if ((int)number(s, "m") == 3) us[n++] = number(s, "us");
+        if ((int)command_number(s, "m") == 3) us[n++] = command_number(s, "us");
     }
     assert_int_equal(n, 7);
-    assert_true(fabs(median(us, 7) - number(rows->child->next, "us")) < 1e-9);
+    assert_true(fabs(median(us, 7) - command_number(rows->child->next, "us")) < 1e-9);
     for (int i = 0; i < 21; i++) json_free(docs[i]);
     json_free(doc);
     command_free(&r);
@@ -223,10 +221,11 @@ static void routings(void **state) {
         if (r.status) fail_msg("%s: %s", kinds[i], r.err);
         json_doc *doc = command_json(&r);
         const json *row = json_get(json_root(doc), "rows")->child;
-        double touched = number(row, "experts_touched"), shared = 2 * 64 * 16 * 4, router = i == 3 ? 4 * 8 * 64 : 0;
+        double touched = command_number(row, "experts_touched"), shared = 2 * 64 * 16 * 4,
+               router = i == 3 ? 4 * 8 * 64 : 0;
         if (i == 0) assert_true(touched == 6);
         assert_true(touched >= 2 && touched <= 6);
-        assert_true(fabs(number(row, "bytes") - touched * 2 * 64 * 32 * 4 - shared - router) < 1e-6);
+        assert_true(fabs(command_number(row, "bytes") - touched * 2 * 64 * 32 * 4 - shared - router) < 1e-6);
         assert_int_equal(json_get(row, "us_interval")->child->kind, JSON_NULL);
         assert_true(json_is(json_get(row, "numerics"), "cpu-f32-chain"));
         json_free(doc);
@@ -254,8 +253,9 @@ static void workspaces(void **state) {
         double runs = 0;
         int at = 0;
         for (const json *row = rows->child; row; row = row->next, at++) {
-            assert_true(i == 2 ? number(row, "allocs_per_run") >= 2 : number(row, "allocs_per_run") == 0);
-            assert_true(number(json_root(docs[at]), "allocs_per_run") == number(row, "allocs_per_run"));
+            assert_true(i == 2 ? command_number(row, "allocs_per_run") >= 2
+                               : command_number(row, "allocs_per_run") == 0);
+            assert_true(command_number(json_root(docs[at]), "allocs_per_run") == command_number(row, "allocs_per_run"));
             const char *here = json_get(row, "sha256")->text;
             if (i) assert_string_equal(here, sha[at]);
             memcpy(sha[at], here, 65);
@@ -263,12 +263,13 @@ static void workspaces(void **state) {
         assert_string_not_equal(sha[0], sha[1]);
         for (const json *c = json_get(v, "receipts")->child; c; c = c->next) {
             if (!json_is(json_get(c, "op"), "experts")) continue;
-            runs += number(c, "runs");
+            runs += command_number(c, "runs");
             if (i == 3) assert_true(json_is(json_get(c, "source"), "override"));
         }
         double steps = 0;
-        for (int k = 0; k < 4; k++) steps += number(json_root(docs[k]), "steps") + 1; /* one that is not timed */
-        assert_true(runs == 3 * (steps + 1 + 2)); /* the first touch, and a hash of each m */
+        for (int k = 0; k < 4; k++)
+            steps += command_number(json_root(docs[k]), "steps") + 1; /* one that is not timed */
+        assert_true(runs == 3 * (steps + 1 + 2));                     /* the first touch, and a hash of each m */
         for (int k = 0; k < 4; k++) json_free(docs[k]);
         json_free(doc);
         command_free(&r);

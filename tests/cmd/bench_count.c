@@ -21,12 +21,6 @@ static json_doc *bench(const char *more, int status, ran *r) {
     return command_json(r);
 }
 
-static double number(const json *v, const char *key) {
-    const json *n = json_get(v, key);
-    if (!n || n->kind != JSON_NUMBER) fail_msg("%s is no number", key);
-    return n->number;
-}
-
 /* ---- the matrix ---- */
 
 static void matrix_on(const char *where) {
@@ -37,16 +31,17 @@ static void matrix_on(const char *where) {
         v, "schema ok full cells equal skipped sum populated decode_sum decode_populated planted caught first device "
            "switches");
     assert_true(json_get(v, "ok")->truth);
-    assert_int_equal((int)number(v, "full"), 2520);
-    assert_int_equal((int)number(v, "cells"), 2280);
-    assert_int_equal((int)number(v, "equal"), 2280);
-    assert_int_equal((int)number(v, "decode_populated"), 32);
-    assert_int_equal((int)number(v, "planted"), 720);
-    assert_true(number(v, "caught") > 90);
+    assert_int_equal((int)command_number(v, "full"), 2520);
+    assert_int_equal((int)command_number(v, "cells"), 2280);
+    assert_int_equal((int)command_number(v, "equal"), 2280);
+    assert_int_equal((int)command_number(v, "decode_populated"), 32);
+    assert_int_equal((int)command_number(v, "planted"), 720);
+    assert_true(command_number(v, "caught") > 90);
     assert_int_equal(skips->count, 2);
     assert_true(json_is(json_get(skips->child, "reason"), "1000 tokens do not fit into 512"));
     assert_true(json_is(json_get(skips->child->next, "reason"), "4096 tokens do not fit into 512"));
-    assert_int_equal((int)number(skips->child, "cells") + (int)number(skips->child->next, "cells"), 240);
+    assert_int_equal((int)command_number(skips->child, "cells") + (int)command_number(skips->child->next, "cells"),
+                     240);
     assert_int_equal(json_get(v, "first")->kind, JSON_NULL);
     json_free(doc);
     command_free(&r);
@@ -63,8 +58,8 @@ static void matrix(void **state) {
     ran r;
     json_doc *doc = bench("--check --set count.atomics=0", 1, &r);
     assert_false(json_get(json_root(doc), "ok")->truth);
-    assert_int_equal((int)number(json_root(doc), "sum"), 0);
-    assert_int_equal((int)number(json_root(doc), "caught"), 0);
+    assert_int_equal((int)command_number(json_root(doc), "sum"), 0);
+    assert_int_equal((int)command_number(json_root(doc), "caught"), 0);
     assert_non_null(strstr(json_get(json_root(doc), "first")->text, "with block 128, 0 with block 1024, not 1"));
     json_free(doc);
     command_free(&r);
@@ -87,12 +82,12 @@ static void geometry(void **state) {
     const json *v = json_root(doc), *row = json_get(v, "rows")->child;
     command_has(v, "schema rows samples device switches run k experts local start capacity");
     for (size_t i = 0; i < sizeof want / sizeof *want; i++, row = row->next) {
-        assert_int_equal((int)number(row, "tokens"), want[i][0]);
-        assert_int_equal((int)number(row, "block"), want[i][1]);
-        assert_int_equal((int)number(row, "busy_ctas"), want[i][2]);
-        assert_int_equal((int)number(row, "pairs_per_thread"), want[i][3]);
-        assert_int_equal((int)number(row, "ctas"), 152);
-        assert_true(number(row, "us") > 0 && number(row, "empty_us") > 0);
+        assert_int_equal((int)command_number(row, "tokens"), want[i][0]);
+        assert_int_equal((int)command_number(row, "block"), want[i][1]);
+        assert_int_equal((int)command_number(row, "busy_ctas"), want[i][2]);
+        assert_int_equal((int)command_number(row, "pairs_per_thread"), want[i][3]);
+        assert_int_equal((int)command_number(row, "ctas"), 152);
+        assert_true(command_number(row, "us") > 0 && command_number(row, "empty_us") > 0);
     }
     assert_null(row);
     json_free(doc);
@@ -146,9 +141,9 @@ static void effects(void **state) {
     assert_int_equal(json_get(v, "rows")->count, CELLS);
     assert_int_equal(json_get(v, "factors")->count, 3);
     for (int i = 0; i < CELLS; i++, row = row->next) {
-        log_us[i] = log(number(row, "us"));
+        log_us[i] = log(command_number(row, "us"));
         mean += log_us[i] / CELLS;
-        assert_int_equal((int)number(row, "tokens"), i & 4 ? 512 : 64);
+        assert_int_equal((int)command_number(row, "tokens"), i & 4 ? 512 : 64);
         assert_int_equal(json_get(row, "private")->truth, i >> 1 & 1);
     }
     for (int i = 0; i < CELLS; i++) total += (log_us[i] - mean) * (log_us[i] - mean);
@@ -156,14 +151,15 @@ static void effects(void **state) {
         double want = effect_of(log_us, masks[i], i >= 3), half = want / (i >= 3 ? 4 : 2);
         const json *interval = json_get(e, "interval");
         assert_true(json_is(json_get(e, "name"), names[i]));
-        assert_true(fabs(log(number(e, "ratio")) - want) < 1e-4);
-        assert_true(fabs(number(e, "share") - CELLS * half * half / total) < 1e-3);
+        assert_true(fabs(log(command_number(e, "ratio")) - want) < 1e-4);
+        assert_true(fabs(command_number(e, "share") - CELLS * half * half / total) < 1e-3);
         assert_true(interval->child->number <= interval->child->next->number);
-        shares += number(e, "share");
+        shares += command_number(e, "share");
     }
     assert_null(e);
-    assert_true(fabs(shares + number(v, "share_of_others") - 1) < 1e-3);
-    assert_true(number(json_get(v, "effects")->child->next->next, "ratio") > 2); /* eight times the pairs take longer */
+    assert_true(fabs(shares + command_number(v, "share_of_others") - 1) < 1e-3);
+    assert_true(command_number(json_get(v, "effects")->child->next->next, "ratio") >
+                2); /* eight times the pairs take longer */
     json_free(doc);
     command_free(&r);
 }
@@ -178,12 +174,12 @@ static void contrasts(void **state) {
     const json *all = json_get(json_root(doc), "contrasts"), *a = all->child, *b = a->next;
     assert_int_equal(all->count, 2);
     assert_true(json_is(json_get(a, "differs"), "pairs_per_thread") && json_is(json_get(a, "equal"), "busy_ctas"));
-    assert_int_equal((int)number(a, "from"), 1);
-    assert_int_equal((int)number(a, "to"), 8);
+    assert_int_equal((int)command_number(a, "from"), 1);
+    assert_int_equal((int)command_number(a, "to"), 8);
     assert_true(json_is(json_get(b, "differs"), "busy_ctas") && json_is(json_get(b, "equal"), "pairs_per_thread"));
-    assert_int_equal((int)number(b, "from"), 2);
-    assert_int_equal((int)number(b, "to"), 16);
-    assert_true(number(a, "cells") > 0 && number(b, "cells") > 0);
+    assert_int_equal((int)command_number(b, "from"), 2);
+    assert_int_equal((int)command_number(b, "to"), 16);
+    assert_true(command_number(a, "cells") > 0 && command_number(b, "cells") > 0);
     json_free(doc);
     command_free(&r);
 }

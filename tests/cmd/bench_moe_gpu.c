@@ -16,12 +16,6 @@ static ran bench(const char *more) {
                    more, scratch, fake, fake, scratch);
 }
 
-static double number(const json *v, const char *key) {
-    const json *n = json_get(v, key);
-    assert_int_equal(n->kind, JSON_NUMBER);
-    return n->number;
-}
-
 /* Rows as on the CPU. Balanced routing touches min(m k, E) experts, each three bf16 matrices of 256 x 128. */
 static void rows(void **state) {
     (void)state;
@@ -35,10 +29,10 @@ static void rows(void **state) {
     const int m[] = {1, 3, 300}, touched[] = {2, 6, 8};
     int at = 0;
     for (const json *row = all->child; row; row = row->next, at++) {
-        assert_int_equal((int)number(row, "m"), m[at]);
-        assert_true(number(row, "experts_touched") == touched[at]);
-        assert_true(number(row, "bytes") == touched[at] * 3.0 * 256 * 128 * 2);
-        assert_true(number(row, "us") > 0 && number(row, "floor_us") > 0);
+        assert_int_equal((int)command_number(row, "m"), m[at]);
+        assert_true(command_number(row, "experts_touched") == touched[at]);
+        assert_true(command_number(row, "bytes") == touched[at] * 3.0 * 256 * 128 * 2);
+        assert_true(command_number(row, "us") > 0 && command_number(row, "floor_us") > 0);
         const char *config = json_get(row, "config")->text;
         assert_true(strstr(config, "router: tokens=") && strstr(config, "experts: "));
         assert_int_equal(json_get(row, "allocs_per_run")->kind, JSON_NULL);

@@ -89,6 +89,18 @@ static inline ran command_after(const char *before, const char *format, ...) {
     return r;
 }
 
+/* A member that must be there, of that kind. */
+static inline double command_number(const json *v, const char *key) {
+    const json *m = json_get(v, key);
+    if (!m || m->kind != JSON_NUMBER) fail_msg("%s is no number", key);
+    return m->number;
+}
+static inline const char *command_text(const json *v, const char *key) {
+    const json *m = json_get(v, key);
+    if (!m || m->kind != JSON_TEXT) fail_msg("%s is no text", key);
+    return m->text;
+}
+
 /* Exit status 2, nothing on stdout, one line on stderr that begins with "cadre: " and holds `text`. */
 static inline void command_refused(ran r, const char *text) {
     char *line = strrchr(r.err, '\n');

@@ -13,18 +13,6 @@ static void fresh(void) {
     unlink(samples);
 }
 
-static double number(const json *v, const char *key) {
-    const json *m = json_get(v, key);
-    if (!m || m->kind != JSON_NUMBER) fail_msg("%s is no number", key);
-    return m->number;
-}
-
-static const char *text(const json *v, const char *key) {
-    const json *m = json_get(v, key);
-    if (!m || m->kind != JSON_TEXT) fail_msg("%s is no text", key);
-    return m->text;
-}
-
 static void close_to(double a, double b) {
     if (fabs(a - b) > 1e-9 * fabs(b) + 1e-9) fail_msg("%.12g, expected %.12g", a, b);
 }
@@ -58,17 +46,18 @@ static sums sum_up(const json *row, int m) {
         json_doc *doc;
         assert_int_equal(json_parse("samples", p, strcspn(p, "\n"), &doc, NULL), CADRE_OK);
         const json *v = json_root(doc), *raw = json_get(v, "profile");
-        if (!m && !raw && number(v, "decode_steps") > 0)
-            beside = number(v, "decode_ms") * 1e3 / number(v, "decode_steps");
-        if (raw && (!m || (int)number(v, "m") == m)) {
+        if (!m && !raw && command_number(v, "decode_steps") > 0)
+            beside = command_number(v, "decode_ms") * 1e3 / command_number(v, "decode_steps");
+        if (raw && (!m || (int)command_number(v, "m") == m)) {
             assert_true(n < 16);
             sums *s = &all[n++];
-            *s = (sums){.steps = number(v, "profile_steps"), .total = number(v, "profile_us")};
-            s->beside = m ? number(v, "us") : beside;
-            s->ratio = number(v, "profile_step_us") / s->beside;
+            *s = (sums){.steps = command_number(v, "profile_steps"), .total = command_number(v, "profile_us")};
+            s->beside = m ? command_number(v, "us") : beside;
+            s->ratio = command_number(v, "profile_step_us") / s->beside;
             for (const json *r = raw->child; r; r = r->next)
-                if (!strcmp(text(r, "op"), text(row, "op")) && !strcmp(text(r, "kernel"), text(row, "kernel")))
-                    s->launches += number(r, "launches"), s->us += number(r, "us");
+                if (!strcmp(command_text(r, "op"), command_text(row, "op")) &&
+                    !strcmp(command_text(r, "kernel"), command_text(row, "kernel")))
+                    s->launches += command_number(r, "launches"), s->us += command_number(r, "us");
         }
         json_free(doc);
     }
@@ -85,32 +74,33 @@ static sums sum_up(const json *row, int m) {
 static void is_whole(const json *v, int m) {
     const json *rows = json_get(v, "profile"), *check = json_get(v, "profile_check");
     command_has(check, "steps step_us profiled_us attributed_us unattributed_us unattributed_share wait_us overhead");
-    double share = number(check, "unattributed_share"), us = 0, waited = 0;
+    double share = command_number(check, "unattributed_share"), us = 0, waited = 0;
     assert_true(rows->count >= 3);
     for (const json *r = rows->child; r; r = r->next) {
         command_has(r, "op kernel launches us us_per_launch wait_us share bytes floor_us");
         sums s = sum_up(r, m);
-        close_to(number(r, "us"), s.us / s.steps);
-        close_to(number(r, "launches"), s.launches / s.steps);
-        close_to(number(r, "us_per_launch"), s.us / s.launches);
-        close_to(number(r, "share"), s.us / s.total);
-        close_to(number(check, "profiled_us"), s.total / s.steps);
-        close_to(number(check, "steps"), s.steps);
-        close_to(number(check, "step_us"), s.beside);
-        close_to(number(check, "overhead"), s.ratio);
-        share += number(r, "share"), us += number(r, "us"), waited += number(r, "wait_us");
-        assert_true(number(r, "wait_us") <= number(r, "us"));
+        close_to(command_number(r, "us"), s.us / s.steps);
+        close_to(command_number(r, "launches"), s.launches / s.steps);
+        close_to(command_number(r, "us_per_launch"), s.us / s.launches);
+        close_to(command_number(r, "share"), s.us / s.total);
+        close_to(command_number(check, "profiled_us"), s.total / s.steps);
+        close_to(command_number(check, "steps"), s.steps);
+        close_to(command_number(check, "step_us"), s.beside);
+        close_to(command_number(check, "overhead"), s.ratio);
+        share += command_number(r, "share"), us += command_number(r, "us"), waited += command_number(r, "wait_us");
+        assert_true(command_number(r, "wait_us") <= command_number(r, "us"));
     }
     close_to(share, 1);
-    close_to(number(check, "attributed_us"), us);
-    close_to(number(check, "attributed_us") + number(check, "unattributed_us"), number(check, "profiled_us"));
-    close_to(number(check, "wait_us"), waited);
-    assert_true(number(check, "overhead") > 0);
+    close_to(command_number(check, "attributed_us"), us);
+    close_to(command_number(check, "attributed_us") + command_number(check, "unattributed_us"),
+             command_number(check, "profiled_us"));
+    close_to(command_number(check, "wait_us"), waited);
+    assert_true(command_number(check, "overhead") > 0);
 }
 
 static const json *row_of(const json *v, const char *op) {
     for (const json *r = json_get(v, "profile")->child; r; r = r->next)
-        if (!strcmp(text(r, "op"), op)) return r;
+        if (!strcmp(command_text(r, "op"), op)) return r;
     fail_msg("no row %s", op);
     return NULL;
 }
@@ -118,14 +108,15 @@ static const json *row_of(const json *v, const char *op) {
 /* What receipts of bench moe say ran has a row of the same kernel in the profile of some m. */
 static void has_receipts(const json *root) {
     for (const json *c = json_get(root, "receipts")->child; c; c = c->next) {
-        const char *op = text(c, "op");
+        const char *op = command_text(c, "op");
         size_t len = strlen(op);
-        bool found = number(c, "runs") == 0;
+        bool found = command_number(c, "runs") == 0;
         for (const json *v = json_get(root, "rows")->child; v; v = v->next)
             for (const json *r = json_get(v, "profile")->child; r; r = r->next)
-                found |= !strncmp(text(r, "op"), op, len) && (!text(r, "op")[len] || text(r, "op")[len] == ' ') &&
-                         !strcmp(text(r, "kernel"), text(c, "kernel"));
-        if (!found) fail_msg("%s (%s) has no row", op, text(c, "kernel"));
+                found |= !strncmp(command_text(r, "op"), op, len) &&
+                         (!command_text(r, "op")[len] || command_text(r, "op")[len] == ' ') &&
+                         !strcmp(command_text(r, "kernel"), command_text(c, "kernel"));
+        if (!found) fail_msg("%s (%s) has no row", op, command_text(c, "kernel"));
     }
 }
 
@@ -143,23 +134,24 @@ static void steps(void **state) {
         json_doc *doc = command_json(&r);
         const json *v = json_root(doc), *sum = json_get(v, "summary");
         if (watched)
-            assert_string_equal(text(sum, "sha256"), sha);
+            assert_string_equal(command_text(sum, "sha256"), sha);
         else
-            strcpy(sha, text(sum, "sha256"));
+            strcpy(sha, command_text(sum, "sha256"));
         assert_true(json_get(sum, "same_every_pass")->truth); /* watched passes among them */
-        assert_int_equal((int)number(sum, "allocs_per_step"), 0);
+        assert_int_equal((int)command_number(sum, "allocs_per_step"), 0);
         if (watched) {
             is_whole(v, 0);
             /* 11 decode steps of a pass; every draw of both sequences */
-            assert_int_equal((int)number(json_get(v, "profile_check"), "steps"), 11);
-            assert_true(number(row_of(v, "sample"), "launches") == 2);
-            assert_true(number(row_of(v, "embed"), "launches") == 1);
+            assert_int_equal((int)command_number(json_get(v, "profile_check"), "steps"), 11);
+            assert_true(command_number(row_of(v, "sample"), "launches") == 2);
+            assert_true(command_number(row_of(v, "embed"), "launches") == 1);
             assert_int_equal(json_get(row_of(v, "head"), "floor_us")->kind, JSON_NULL); /* it fits the caches */
             for (const json *c = json_get(v, "receipts")->child; c; c = c->next) {
                 char op[80];
-                snprintf(op, sizeof op, "%s%s", text(c, "op"),
-                         !strcmp(text(c, "op"), "experts") ? " down+combine" : "");
-                if (number(c, "runs") > 0) assert_string_equal(text(row_of(v, op), "kernel"), text(c, "kernel"));
+                snprintf(op, sizeof op, "%s%s", command_text(c, "op"),
+                         !strcmp(command_text(c, "op"), "experts") ? " down+combine" : "");
+                if (command_number(c, "runs") > 0)
+                    assert_string_equal(command_text(row_of(v, op), "kernel"), command_text(c, "kernel"));
             }
         } else {
             assert_int_equal(json_get(v, "profile")->kind, JSON_NULL);
@@ -198,12 +190,12 @@ static void layer(void **state) {
         assert_int_equal(json_get(v, "profile")->count, 8);
         for (int i = 0; i < 8; i++) {
             const json *row = row_of(v, ops[i]);
-            assert_true(number(row, "launches") == 1); /* of a layer */
+            assert_true(command_number(row, "launches") == 1); /* of a layer */
             if (json_get(row, "bytes")->kind == JSON_NULL) continue;
-            bytes += number(row, "bytes");
-            assert_true(number(row, "floor_us") > 0);
+            bytes += command_number(row, "bytes");
+            assert_true(command_number(row, "floor_us") > 0);
         }
-        assert_true(fabs(bytes / number(v, "bytes") - 1) < 1e-9);
+        assert_true(fabs(bytes / command_number(v, "bytes") - 1) < 1e-9);
     }
     json_free(doc);
     command_free(&r);
@@ -245,17 +237,18 @@ static void gpu(void **state) {
         static const char *const ops[] = {"router", "experts", "shared expert lists", "shared expert", "round"};
         assert_int_equal(json_get(v, "profile")->count, 5);
         for (int i = 0; i < 5; i++) {
-            close_to(number(row_of(v, ops[i]), "us"), 250);
-            close_to(number(row_of(v, ops[i]), "launches"), 1);
-            close_to(number(row_of(v, ops[i]), "share"), 0.2);
+            close_to(command_number(row_of(v, ops[i]), "us"), 250);
+            close_to(command_number(row_of(v, ops[i]), "launches"), 1);
+            close_to(command_number(row_of(v, ops[i]), "share"), 0.2);
         }
         const json *check = json_get(v, "profile_check"), *experts = row_of(v, "experts");
-        close_to(number(check, "step_us"), 1250);
-        close_to(number(check, "unattributed_share"), 0);
-        close_to(number(check, "overhead"), 1);
-        close_to(number(experts, "bytes"), number(v, "experts_touched") * 3 * 256 * 128 * 2);
-        close_to(number(experts, "floor_us"), number(experts, "bytes") / number(v, "bandwidth_gbps") / 1e3);
-        assert_string_equal(text(experts, "kernel"), "experts_bf16_sm90");
+        close_to(command_number(check, "step_us"), 1250);
+        close_to(command_number(check, "unattributed_share"), 0);
+        close_to(command_number(check, "overhead"), 1);
+        close_to(command_number(experts, "bytes"), command_number(v, "experts_touched") * 3 * 256 * 128 * 2);
+        close_to(command_number(experts, "floor_us"),
+                 command_number(experts, "bytes") / command_number(v, "bandwidth_gbps") / 1e3);
+        assert_string_equal(command_text(experts, "kernel"), "experts_bf16_sm90");
     }
     json_free(doc);
     command_free(&r);

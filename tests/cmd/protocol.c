@@ -13,18 +13,6 @@ static void fresh(void) {
     unlink(samples);
 }
 
-static double number(const json *v, const char *key) {
-    const json *m = json_get(v, key);
-    if (!m || m->kind != JSON_NUMBER) fail_msg("%s is no number", key);
-    return m->number;
-}
-
-static const char *text(const json *v, const char *key) {
-    const json *m = json_get(v, key);
-    if (!m || m->kind != JSON_TEXT) fail_msg("%s is no text", key);
-    return m->text;
-}
-
 static bool is_null(const json *v, const char *key) {
     return json_get(v, key)->kind == JSON_NULL;
 }
@@ -101,8 +89,8 @@ static void tokens_are_ids(void **state) {
     double last = 0;
     for (const json *x = at->child; x; x = x->next) last = x->number;
     assert_int_equal(at->count, N);
-    assert_int_equal((int)number(q, "tokens"), N);
-    assert_true(fabs(number(q, "tpot_ms") - (last - at->child->number) / (N - 1)) < 1e-9);
+    assert_int_equal((int)command_number(q, "tokens"), N);
+    assert_true(fabs(command_number(q, "tpot_ms") - (last - at->child->number) / (N - 1)) < 1e-9);
     drop_lines();
     json_free(doc);
     command_free(&r);
@@ -122,7 +110,7 @@ static void nothing_is_cached(void **state) {
                         LEN, BATCH, GEN, CHUNK, samples);
         assert_int_equal(r.status, 0);
         json_doc *doc = command_json(&r);
-        assert_string_equal(text(json_get(json_root(doc), "protocol"), "prefix_cache"), "none");
+        assert_string_equal(command_text(json_get(json_root(doc), "protocol"), "prefix_cache"), "none");
         assert_true(json_get(json_get(json_root(doc), "summary"), "same_every_pass")->truth);
         json_free(doc);
         command_free(&r);
@@ -131,12 +119,12 @@ static void nothing_is_cached(void **state) {
     assert_int_equal(count, 8);
     for (int i = 0; i < count; i++) {
         const json *v = json_root(lines[i]), *p = json_get(v, "protocol");
-        assert_int_equal((int)number(v, "prompt_tokens"), BATCH * LEN);
-        assert_int_equal((int)number(v, "steps"), (int)number(json_root(lines[0]), "steps"));
-        assert_true(number(v, "steps") >= (double)BATCH * LEN / CHUNK);
+        assert_int_equal((int)command_number(v, "prompt_tokens"), BATCH * LEN);
+        assert_int_equal((int)command_number(v, "steps"), (int)command_number(json_root(lines[0]), "steps"));
+        assert_true(command_number(v, "steps") >= (double)BATCH * LEN / CHUNK);
         command_has(p, "prompts prompt_len gen_len batch context prefill_chunk ignore_eos warmup repeat prefix_cache");
-        assert_string_equal(text(p, "prompts"), "random ids");
-        const char *here = text(json_get(v, "requests")->child, "sha256");
+        assert_string_equal(command_text(p, "prompts"), "random ids");
+        const char *here = command_text(json_get(v, "requests")->child, "sha256");
         if (sha) assert_string_equal(here, sha);
         sha = here;
     }
@@ -155,12 +143,14 @@ static void exact_lengths(void **state) {
         json_doc *doc = command_json(&r);
         const json *q = json_get(json_root(doc), "requests");
         assert_int_equal(q->count, 20);
-        for (const json *x = q->child; x; x = x->next) assert_int_equal((int)number(x, "prompt_tokens"), lens[i]);
+        for (const json *x = q->child; x; x = x->next)
+            assert_int_equal((int)command_number(x, "prompt_tokens"), lens[i]);
         json_free(doc);
         command_free(&r);
     }
     read_lines();
-    for (int i = 0; i < 4; i++) assert_int_equal((int)number(json_root(lines[i]), "prompt_tokens"), 20 * lens[i]);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal((int)command_number(json_root(lines[i]), "prompt_tokens"), 20 * lens[i]);
     drop_lines();
 }
 
@@ -186,20 +176,20 @@ static void histograms(void **state) {
             double experts = 0, low = 0, high = 0, next = 0;
             const json *other = json_get(json_root(lines[at]), "load")->child; /* the sample has the same */
             for (const json *b = json_get(row, "load")->child; b; b = b->next, other = other->next) {
-                double n = number(b, "experts");
-                assert_true(number(b, "rows_lo") == next && number(other, "experts") == n);
-                next = number(b, "rows_hi") + 1;
-                experts += n, low += n * number(b, "rows_lo"), high += n * number(b, "rows_hi");
+                double n = command_number(b, "experts");
+                assert_true(command_number(b, "rows_lo") == next && command_number(other, "experts") == n);
+                next = command_number(b, "rows_hi") + 1;
+                experts += n, low += n * command_number(b, "rows_lo"), high += n * command_number(b, "rows_hi");
             }
             assert_null(other);
             assert_true(fabs(experts - E) < 1e-9);
-            double pairs = number(row, "m") * K;
+            double pairs = command_number(row, "m") * K;
             assert_true(low <= pairs + 1e-9 && pairs <= high + 1e-9);
-            double none = number(json_get(row, "load")->child, "experts");
-            assert_true(fabs(E - none - number(row, "experts_touched")) < 1e-9);
-            most[i] = number(row, "load_most");
+            double none = command_number(json_get(row, "load")->child, "experts");
+            assert_true(fabs(E - none - command_number(row, "experts_touched")) < 1e-9);
+            most[i] = command_number(row, "load_most");
         }
-        assert_string_equal(text(json_root(doc), "routing"), kinds[i]);
+        assert_string_equal(command_text(json_root(doc), "routing"), kinds[i]);
         drop_lines();
         json_free(doc);
         command_free(&r);
@@ -228,11 +218,12 @@ static void sampling_is_told(void **state) {
         for (int k = 0; k <= count; k++) {
             if (k) s = json_get(json_root(lines[k - 1]), "sampling");
             command_has(s, "temperature top_k top_p seed");
-            assert_true(number(s, "temperature") == runs[i].temperature && number(s, "seed") == runs[i].seed);
+            assert_true(command_number(s, "temperature") == runs[i].temperature &&
+                        command_number(s, "seed") == runs[i].seed);
         }
         assert_true(json_get(json_root(lines[0]), "warmup")->truth && !json_get(json_root(lines[1]), "warmup")->truth);
         const json *at = json_get(json_get(json_root(lines[1]), "requests")->child, "at_ms");
-        assert_true(fabs(at->child->number - number(json_get(v, "requests")->child, "ttft_ms")) < 1e-9);
+        assert_true(fabs(at->child->number - command_number(json_get(v, "requests")->child, "ttft_ms")) < 1e-9);
         drop_lines();
         json_free(doc);
         command_free(&r);
@@ -260,11 +251,11 @@ static void hashes(void **state) {
         json_doc *doc = command_json(&r);
         int i = 0;
         for (const json *q = json_get(json_root(doc), "requests")->child; q; q = q->next) {
-            assert_int_equal((int)number(q, "id"), i);
-            strcpy(own[k][i++], text(q, "sha256"));
+            assert_int_equal((int)command_number(q, "id"), i);
+            strcpy(own[k][i++], command_text(q, "sha256"));
         }
         assert_int_equal(i, REQUESTS);
-        strcpy(whole[k], text(json_get(json_root(doc), "summary"), "sha256"));
+        strcpy(whole[k], command_text(json_get(json_root(doc), "summary"), "sha256"));
         json_free(doc);
         command_free(&r);
     }
