@@ -53,6 +53,14 @@ static cadre_err compile_experts(moe_gpu *m, gpu_set *s, int i, cadre_fail *why)
     define_shape(&o, s, k->engine);
     define(&o, "F_EXPERT", s->f);
     define(&o, "ACT", (int)s->act);
+    if (k->one) {
+        plan_gpu_share share = plan_gpu_one(&s->plan.key, row);
+        define(&o, "WARPS", share.warps);
+        define(&o, "STAGES", share.stages);
+        define(&o, "FLYING", share.flying);
+        return gpu_kernel_new(m->gpu, "one.cu", "one", o.list, o.count, 32 * (unsigned)share.warps,
+                              plan_gpu_shared(&s->plan.key, row), &s->kernels[i], why);
+    }
     define(&o, "TOKEN_TILES", k->tokens / 8);
     define(&o, "STAGES", k->stages);
     define(&o, "MOST_TASKS", plan_gpu_tasks(&s->plan.key, row));

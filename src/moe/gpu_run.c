@@ -45,7 +45,7 @@ static void take_zeros(gpu_lists *l, arena *a, const moe_gpu *m, const gpu_set *
 static int most_told(const moe_gpu *m, const gpu_set *s) {
     int most = 0;
     for (int i = 0; i < s->plan.count && s->plan.rows[i].n_lo <= m->desc.max_tokens; i++)
-        if (s->plan.rows[i].knobs.told) most = least(s->plan.rows[i].n_hi, chunk_of(m));
+        if (s->plan.rows[i].knobs.told || s->plan.rows[i].knobs.one) most = least(s->plan.rows[i].n_hi, chunk_of(m));
     return most;
 }
 
@@ -257,7 +257,8 @@ static const plan_gpu_row *row_for(const gpu_set *set, int n) {
 static cadre_err run_set(const part *p, gpu_set *set, const gpu_lists *l, const float *weights, void *out, bool bf16,
                          bool add) {
     int i = plan_gpu_at(set->plan.rows, set->plan.count, p->n);
-    bool wgmma = set->plan.rows[i].knobs.wgmma, own = wgmma && p->own;
+    const plan_gpu_knobs *k = &set->plan.rows[i].knobs;
+    bool wgmma = k->wgmma, own = k->one || (wgmma && p->own);
     experts_args a = {.n = p->n,
                       .cap = chunk_of(p->m) * set->k,
                       .w_up = set->w_up,
@@ -285,6 +286,7 @@ static cadre_err run_set(const part *p, gpu_set *set, const gpu_lists *l, const 
                       .told_y = {l->told_y[0], l->told_y[1]},
                       .told_ids = {l->told_ids[0], l->told_ids[1]},
                       .state = l->state,
+                      .x_f32 = p->run->x_type == CADRE_F32,
                       .limit = p->m->desc.limit,
                       .out_bf16 = bf16,
                       .add = add};
@@ -330,9 +332,9 @@ static cadre_err run_experts(const part *p) {
 /* Which forms of x the experts of this part read. */
 static void choose_forms(part *p) {
     const moe_gpu *m = p->m;
-    const plan_gpu_knobs *k = &row_for(&m->experts, p->n)->knobs;
-    bool wide = k->wgmma, q = !wide, b = wide;
-    p->early = k->told == 2 && p->run->out;
+    const plan_gpu_row *row = row_for(&m->experts, p->n);
+    bool wide = row->knobs.wgmma, q = !wide && !row->knobs.one, b = wide;
+    p->early = plan_gpu_early(row) && p->run->out;
     if (m->desc.shared_f) {
         wide = row_for(&m->shared, p->n)->knobs.wgmma;
         q |= !wide, b |= wide;

@@ -19,27 +19,31 @@ typedef struct rule {
     const char *text;
 } rule;
 
-/* Measured on an H200. wgmma, tokens, few, warps, up, down, kc, stages, ahead, told; those of wgmma are
- * tokens, few and stages, and it has 8 warps with a row tile each in 2 blocks. */
+/* Measured on an H200. wgmma, one, tokens, few, warps, up, down, kc, stages, ahead, told; those of wgmma are
+ * tokens, few and stages, and it has 8 warps with a row tile each in 2 blocks; that of one is ahead. */
 static const rule rules[] = {
-    {TOKENS, 1, true, {0, 8, 8, 8, 6, 8, 128, 6, 48, 0, 0, 0}, "one token: its items fill whole waves"},
+    {TOKENS, 1, true, {0, 1, 8, 8, 8, 6, 8, 128, 6, 48, 0, 0, 0}, "one token: its items fill whole waves"},
     {TOKENS,
      PLAN_GPU_FEW,
      false,
-     {0, 8, 8, 8, 8, 8, 128, 5, 64, 2, 0, 0},
+     {0, 0, 8, 8, 8, 8, 8, 128, 5, 64, 2, 0, 0},
      "up to 8 tokens: begin before the router ends"},
-    {ROWS, 2, false, {0, 8, 8, 8, 8, 8, 128, 6, 64, 0, 0, 0}, "up to 2 rows an expert: 8 tokens a pass"},
-    {ROWS, 6, false, {0, 16, 8, 8, 8, 8, 128, 5, 64, 0, 0, 0}, "up to 6 rows an expert: 16 tokens a pass"},
-    {ROWS, 12, false, {0, 24, 8, 8, 16, 16, 64, 5, 64, 0, 0, 0}, "up to 12 rows an expert: 24 tokens a pass"},
-    {ROWS, 40, false, {0, 32, 8, 8, 16, 16, 64, 5, 64, 0, 0, 0}, "up to 40 rows an expert: 32 tokens a pass"},
-    {ROWS, 72, false, {1, 96, 64, 8, 8, 8, 64, 7, 256, 0, 0, 0}, "up to 72 rows an expert: wgmma"},
+    {ROWS, 2, false, {0, 0, 8, 8, 8, 8, 8, 128, 6, 64, 0, 0, 0}, "up to 2 rows an expert: 8 tokens a pass"},
+    {ROWS, 6, false, {0, 0, 16, 8, 8, 8, 8, 128, 5, 64, 0, 0, 0}, "up to 6 rows an expert: 16 tokens a pass"},
+    {ROWS, 12, false, {0, 0, 24, 8, 8, 16, 16, 64, 5, 64, 0, 0, 0}, "up to 12 rows an expert: 24 tokens a pass"},
+    {ROWS, 40, false, {0, 0, 32, 8, 8, 16, 16, 64, 5, 64, 0, 0, 0}, "up to 40 rows an expert: 32 tokens a pass"},
+    {ROWS, 72, false, {1, 0, 96, 64, 8, 8, 8, 64, 7, 256, 0, 0, 0}, "up to 72 rows an expert: wgmma"},
     {ROWS,
      132,
      false,
-     {1, 144, 96, 8, 8, 8, 64, 5, 256, 0, 0, 0},
+     {1, 0, 144, 96, 8, 8, 8, 64, 5, 256, 0, 0, 0},
      "up to 132 rows an expert: wgmma, 144 tokens a pass"},
-    {ROWS, INT_MAX, false, {1, 256, 144, 8, 8, 8, 64, 4, 256, 0, 0, 0}, "many rows an expert: wide wgmma"},
-    {ROWS, INT_MAX, false, {0, 96, 8, 8, 16, 16, 64, 4, 64, 0, 0, 0}, "many rows an expert, widths that wgmma lacks"},
+    {ROWS, INT_MAX, false, {1, 0, 256, 144, 8, 8, 8, 64, 4, 256, 0, 0, 0}, "many rows an expert: wide wgmma"},
+    {ROWS,
+     INT_MAX,
+     false,
+     {0, 0, 96, 8, 8, 16, 16, 64, 4, 64, 0, 0, 0},
+     "many rows an expert, widths that wgmma lacks"},
 };
 
 /* Tokens of a cluster: few clusters leave the GPU idle, many read the gate's weights again and again. */
@@ -81,6 +85,37 @@ static void fit_shared(const plan_gpu_key *key, plan_gpu_row *row) {
     while (row->knobs.stages > 2 && plan_gpu_shared(key, row) > (size_t)key->smem) row->knobs.stages--;
 }
 
+/* Row tiles of the up product that a multiprocessor has of one token. */
+static int up_share(const plan_gpu_key *key) {
+    return (key->k * cuda_up_tiles(key->f, gated(key)) + key->sms - 1) / key->sms;
+}
+
+/* A slot a warp; a block of the next router has room beside. More chunks than the down product has are of no use. */
+plan_gpu_share plan_gpu_one(const plan_gpu_key *key, const plan_gpu_row *row) {
+    enum { WARPS = 2, STAGES = 8, ROUTER = 20 * 1024 };
+    int each = up_share(key), warps = each > key->k ? each : key->k, chunks = cuda_steps(key->f) / 4;
+    if (warps < WARPS) warps = WARPS;
+    int room = (key->smem - ROUTER - ONE_SHARED(warps, 0, key->d, key->k)) / (warps * ONE_CHUNK);
+    plan_gpu_share s = {.warps = warps, .stages = chunks > STAGES ? chunks : STAGES};
+    if (s.stages > room) s.stages = room;
+    s.flying = row->knobs.ahead / (2 * each);
+    if (s.flying >= s.stages) s.flying = s.stages - 1;
+    if (s.flying < 1) s.flying = 1;
+    return s;
+}
+
+/* one.cu takes whole chunks, a row tile of the down product a block, and a warp for each slot. */
+static bool one_fits(const plan_gpu_key *key, const plan_gpu_row *row) {
+    enum { WARPS = 16, STAGES = 5 };
+    plan_gpu_share s = plan_gpu_one(key, row);
+    return key->engine && key->router && row->n_hi == 1 && !row->knobs.wgmma && key->d % 64 == 0 &&
+           cuda_steps(key->f) % 4 == 0 && cuda_tiles(key->d) <= key->sms && s.warps <= WARPS && s.stages >= STAGES;
+}
+
+static void fit_one(const plan_gpu_key *key, plan_gpu_row *row) {
+    if (row->knobs.one && !one_fits(key, row)) row->knobs.one = 0;
+}
+
 /* The router's choice can be waited for where there is a router, and few tokens. */
 static void fit_told(const plan_gpu_key *key, plan_gpu_row *row) {
     if (row->knobs.told == 2 && (!key->router || row->n_hi > PLAN_GPU_FEW)) row->knobs.told = 1;
@@ -102,6 +137,7 @@ static void policy_experts(plan_gpu *p) {
         *row = (plan_gpu_row){.n_lo = (int)lo, .n_hi = hi, .knobs = r->knobs, .source = "policy", .rule = r->text};
         row->knobs.engine = p->key.engine;
         if (r->fit) fit_waves(&p->key, &row->knobs);
+        fit_one(&p->key, row);
         fit_told(&p->key, row);
         fit_shared(&p->key, row);
         if (hi == INT_MAX) return;
@@ -144,6 +180,10 @@ int plan_gpu_tasks(const plan_gpu_key *key, const plan_gpu_row *row) {
 size_t plan_gpu_shared(const plan_gpu_key *key, const plan_gpu_row *row) {
     const plan_gpu_knobs *k = &row->knobs;
     int tiles = k->up > k->down ? k->up : k->down, tasks = plan_gpu_tasks(key, row);
+    if (k->one) {
+        plan_gpu_share s = plan_gpu_one(key, row);
+        return (size_t)ONE_SHARED(s.warps, s.stages, key->d, key->k);
+    }
     if (k->wgmma) return (size_t)PREFILL_SHARED(k->tokens, k->stages, key->e, tasks, key->k);
     return (size_t)EXPERTS_SHARED(k->tokens, tiles, k->kc, k->stages, key->e, tasks);
 }
@@ -285,7 +325,8 @@ cadre_err plan_gpu_make(const plan_gpu_key *key, plan_gpu *p, cadre_fail *why) {
     if (err) return err;
     policy_experts(p);
     if (key->router) policy_router(p);
-    for (int i = 0; i < p->count; i++) apply(&p->rows[i], 0, ROUTER), fit_told(key, &p->rows[i]);
+    for (int i = 0; i < p->count; i++)
+        apply(&p->rows[i], 0, ROUTER), fit_one(key, &p->rows[i]), fit_told(key, &p->rows[i]);
     for (int i = 0; i < p->router_count; i++) apply(&p->routers[i], ROUTER, ROUTER + 1);
     merge(p->rows, &p->count);
     merge(p->routers, &p->router_count);
@@ -305,7 +346,9 @@ void plan_gpu_text(const plan_gpu_knobs *k, char *text, size_t size) {
         snprintf(text, size, "tokens=%d%s", k->router, k->engine ? "" : " engine=0");
         return;
     }
-    if (k->wgmma)
+    if (k->one)
+        snprintf(text, size, "one ahead=%d", k->ahead);
+    else if (k->wgmma)
         snprintf(text, size, "wgmma tokens=%d few=%d stages=%d", k->tokens, k->few, k->stages);
     else
         snprintf(text, size, "mma tokens=%d warps=%d up=%d down=%d kc=%d stages=%d ahead=%d told=%d%s", k->tokens,
@@ -315,6 +358,7 @@ void plan_gpu_text(const plan_gpu_knobs *k, char *text, size_t size) {
 const char *plan_gpu_kernel(const plan_gpu_row *row) {
     const plan_gpu_knobs *k = &row->knobs;
     if (k->router) return k->engine ? "router_bf16_sm90" : "router_bf16_sm80";
+    if (k->one) return "one_bf16_sm90";
     if (k->wgmma) return "prefill_bf16_sm90";
     return k->engine ? "experts_bf16_sm90" : "experts_bf16_sm80";
 }

@@ -9,6 +9,7 @@
 /* X(name, low, high, what). They change speed and never bits. */
 #define PLAN_GPU_KNOBS(X)                                                         \
     X(wgmma, 0, 1, "multiply by wgmma, else by mma")                              \
+    X(one, 0, 1, "one token: by the kernel for it, where the shape allows")       \
     X(tokens, 8, 256, "tokens of an expert that share one pass over its weights") \
     X(few, 8, 256, "wgmma: the width for tasks of no more tokens than this")      \
     X(warps, 1, 16, "warps that multiply")                                        \
@@ -75,13 +76,22 @@ int plan_gpu_receipts(const plan_gpu *p, cadre_receipt *out, int cap);
 /* KB of the experts' weights that the router of n tokens fetches into the L2 cache while it computes: the first
  * experts', where nearly every expert will be chosen by some token; 0 where few are. */
 int plan_gpu_soon(const plan_gpu_key *key, int n);
+/* How one.cu is compiled: warps, chunks of a warp's ring, chunks that it asks for at a time. */
+typedef struct plan_gpu_share {
+    int warps, stages, flying;
+} plan_gpu_share;
+plan_gpu_share plan_gpu_one(const plan_gpu_key *key, const plan_gpu_row *row);
 /* What a kernel of these knobs needs. */
 int plan_gpu_tasks(const plan_gpu_key *key, const plan_gpu_row *row); /* most that a launch of the row can make */
 size_t plan_gpu_shared(const plan_gpu_key *key, const plan_gpu_row *row);
 size_t plan_gpu_router_shared(const plan_gpu_key *key, const plan_gpu_row *row);
+/* Does a launch of the row wait for the router's choice alone, before the router ends? */
+static inline bool plan_gpu_early(const plan_gpu_row *row) {
+    return row->knobs.one || row->knobs.told == 2;
+}
 /* Can these knobs run? RANGE says what is wrong. */
 cadre_err plan_gpu_check(const plan_gpu_key *key, const plan_gpu_row *row, cadre_fail *why);
-/* The kernel that runs a row: "router_bf16_sm90", "experts_bf16_sm90", "prefill_bf16_sm90". */
+/* The kernel that runs a row: "router_bf16_sm90", "one_bf16_sm90", "experts_bf16_sm90", "prefill_bf16_sm90". */
 const char *plan_gpu_kernel(const plan_gpu_row *row);
 /* "mma tokens=8 warps=8 up=6 down=8 kc=128 stages=6 ahead=64". */
 void plan_gpu_text(const plan_gpu_knobs *knobs, char *text, size_t size);

@@ -342,8 +342,8 @@ static void on_gpu(void **state) {
     (void)state;
     static const char at[] = "--device cuda --device-name 'NVIDIA H200' --shape qwen3-30b-a3b";
     static const struct {
-        int m, wgmma, tokens, up;
-    } want[] = {{1, 0, 8, 6}, {32, 0, 8, 8}, {33, 0, 16, 8}, {1024, 1, 96, 8}};
+        int m, wgmma, one, tokens, up;
+    } want[] = {{1, 0, 1, 8, 6}, {32, 0, 0, 8, 8}, {33, 0, 0, 16, 8}, {1024, 1, 0, 96, 8}};
     ran r = command("plan explain %s --m 1,32,33,1024 --json", at);
     assert_int_equal(r.status, 0);
     json_doc *doc = command_json(&r);
@@ -355,6 +355,7 @@ static void on_gpu(void **state) {
         assert_int_equal(json_get(row, "m")->integer, want[i].m);
         assert_true(json_is(json_get(row, "source"), "policy") && json_is(json_get(row, "numerics"), "sm90-bf16-k16"));
         assert_int_equal(json_get(config, "wgmma")->integer, want[i].wgmma);
+        assert_int_equal(json_get(config, "one")->integer, want[i].one);
         assert_int_equal(json_get(config, "tokens")->integer, want[i].tokens);
         assert_int_equal(json_get(config, "up")->integer, want[i].up);
         assert_null(json_get(config, "router"));
@@ -378,6 +379,14 @@ static void on_gpu(void **state) {
     command_free(&r);
     r = command("plan explain %s --op router --m 300", at);
     assert_non_null(strstr(r.out, "300  tokens=32  policy"));
+    command_free(&r);
+    /* One token has a kernel of its own where the shape allows; the switch restores what it shadows. */
+    r = command("plan explain %s --m 1 --set gpu.one=0", at);
+    assert_non_null(strstr(r.out, "1  mma tokens=8 warps=8 up=6 down=8 kc=128 stages=6 ahead=48 told=0  override"));
+    assert_non_null(strstr(r.out, "one ahead=48"));
+    command_free(&r);
+    r = command("plan explain --device cuda --device-name 'NVIDIA H200' --shape nemotron-3-nano --m 1 --set gpu.one=1");
+    assert_non_null(strstr(r.out, "1  mma tokens=8"));
     command_free(&r);
 }
 

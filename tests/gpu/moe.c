@@ -365,6 +365,11 @@ static void odd_routings(rig *g) {
         if (!run(g, n, g->x, g->out, GIVEN | X_BF16)) return;
         tap(!differing(g->out, g->first, (size_t)n * (size_t)g->desc.d), "%s: %s: again, with bf16 rows", g->s->name,
             names[kind]);
+        for (int how = GIVEN; how <= (GIVEN | X_BF16); how += X_BF16) {
+            if (!run(g, 1, g->x, g->out, how)) return;
+            tap(!differing(g->out, g->first, (size_t)g->desc.d), "%s: %s: the first token alone", g->s->name,
+                names[kind]);
+        }
         if (kind) continue;
         for (int i = 0; i < n * k; i++)
             if (g->ids[i] < 0) g->ids[i] = i % 2 ? e : INT32_MIN;
@@ -429,16 +434,16 @@ static void unset(void) {
 }
 
 static const char *const configs[] = {
-    "wgmma=0 tokens=8 warps=8 up=6 down=8 kc=128 stages=5 ahead=48 told=2 router=8",
-    "wgmma=0 tokens=8 warps=8 up=8 down=8 kc=128 stages=4 ahead=64 told=0 router=8",
-    "wgmma=0 tokens=8 warps=1 up=1 down=1 kc=64 stages=2 ahead=1 told=2 router=16",
-    "wgmma=0 tokens=16 warps=4 up=3 down=5 kc=256 stages=3 ahead=24 told=1 router=32",
-    "wgmma=0 tokens=32 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 told=0 router=64",
-    "wgmma=0 tokens=96 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 router=64",
-    "wgmma=0 tokens=8 warps=8 up=6 down=8 kc=128 stages=4 ahead=48 told=2 router=8 engine=0",
-    "wgmma=0 tokens=16 warps=4 up=3 down=5 kc=256 stages=3 ahead=24 told=1 router=8 engine=0",
-    "wgmma=0 tokens=32 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 told=0 router=8 engine=0",
-    "wgmma=0 tokens=64 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 told=0 router=8",
+    "wgmma=0 one=0 tokens=8 warps=8 up=6 down=8 kc=128 stages=5 ahead=48 told=2 router=8",
+    "wgmma=0 one=0 tokens=8 warps=8 up=8 down=8 kc=128 stages=4 ahead=64 told=0 router=8",
+    "wgmma=0 one=0 tokens=8 warps=1 up=1 down=1 kc=64 stages=2 ahead=1 told=2 router=16",
+    "wgmma=0 one=1 tokens=16 warps=4 up=3 down=5 kc=256 stages=3 ahead=1 told=1 router=32",
+    "wgmma=0 one=1 tokens=32 warps=8 up=16 down=16 kc=64 stages=4 ahead=256 told=0 router=64",
+    "wgmma=0 one=0 tokens=96 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 router=64",
+    "wgmma=0 one=0 tokens=8 warps=8 up=6 down=8 kc=128 stages=4 ahead=48 told=2 router=8 engine=0",
+    "wgmma=0 one=0 tokens=16 warps=4 up=3 down=5 kc=256 stages=3 ahead=24 told=1 router=8 engine=0",
+    "wgmma=0 one=0 tokens=32 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 told=0 router=8 engine=0",
+    "wgmma=0 one=0 tokens=64 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 told=0 router=8",
     "wgmma=1 tokens=32 few=32 warps=8 up=8 down=8 kc=64 stages=8 ahead=112 router=8",
     "wgmma=1 tokens=96 few=64 warps=8 up=8 down=8 kc=64 stages=7 ahead=256 router=64",
     "wgmma=1 tokens=256 few=144 warps=8 up=8 down=8 kc=64 stages=4 ahead=256 router=32",

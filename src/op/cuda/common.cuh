@@ -210,6 +210,15 @@ DEVICE void barriers_ready() { /* their initial state is seen by the copy engine
 DEVICE void copy16(u32 to, const void *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
+DEVICE void copy16_hint(u32 to, const void *from, u64 policy) {
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "l"(policy) : "memory");
+}
+DEVICE void copies_end() { /* of a group */
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int LEFT> DEVICE void copies_wait() { /* all of this thread's groups but the last LEFT are there */
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
 DEVICE void copies_arrive(u32 barrier) { /* when this thread's copies so far are there */
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }

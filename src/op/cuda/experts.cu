@@ -12,20 +12,19 @@
  * When all items are done every block combines its share, slots in order. The last block to leave puts the counters back to
  * zero. Rows of y (and of h) are pairs (token * k + slot), so no prefix sum over experts is needed.
  *
- * TOLD: nothing is counted. h and y are all ones, which no rounding makes, until they are written, and readers wait for that.
- * There are two of each: a launch uses one and clears the other for the next. 2: the router's ids too, so that weights are on
- * their way before its launch ends.
+ * TOLD: nothing is counted, h and y are told by their data (told.cuh). 2: the router's ids too, so that weights are on their
+ * way before its launch ends.
  *
  * For few tokens: bound by memory. mma.m16n8k16, weights as its first operand, activations in lane order. prefill.cu is for
- * many; both give the same bits (docs/numerics.md).
+ * many, one.cu for one; all give the same bits (docs/numerics.md).
  */
 #include "common.cuh"
 #include "experts.cuh"
 #define TASK_ROWS 1
 /* TOLD: other blocks wait for h and y by their data, not by counters; 2: and for the router's choice. */
-#define FEW       (TOLD == 2)
-#define FEW_PAIRS (8 * CHOSEN)
+#define FEW (TOLD == 2)
 #include "experts_parts.cuh"
+#include "told.cuh"
 
 #define STEPS     (KC / 16)
 #define PRODUCERS 3 /* one that copies weights, one activations, one tells what is done */
@@ -82,7 +81,7 @@ DEVICE void wait_up(const experts_args &a, const shared &s, int expert) {
 DEVICE void last_drawn(const experts_args &a, const shared &s, int item, int lane) {
     if (item != s.list.tasks * (GROUPS + BLOCKS) + (int)gridDim.x - 1) return;
     for (int e = lane; e < EXPERTS && !FEW; e += 32) a.counts[e] = 0;
-    if (lane == 0) *a.next = 0, *a.state = (a.n * CHOSEN) << 1 | (s.parity ^ 1);
+    if (lane == 0) turn_over(a, s.parity);
 }
 #endif
 
@@ -183,10 +182,6 @@ DEVICE const bf16 *part_of(const rows &all, int row, int column) {
 #define PAIR_OF(a, s, w, t) ((a).list[(size_t)(w).expert * (a).cap + (w).first + (t)])
 #endif
 #if TOLD
-/* By their data: what is not written yet is all ones, which no rounding makes. */
-DEVICE bool is_told(uint4 v) {
-    return v.x != ~0u && v.y != ~0u && v.z != ~0u && v.w != ~0u;
-}
 template <int T> DEVICE void copy_told(const experts_args &a, shared &s, u32 stages, const work &w, const rows &all, const int *row, ring &r, int part, int lane) {
     const int deep = 8 / T > 0 ? 8 / T : 1;
     int steps = DOWN_STEPS;
@@ -387,7 +382,7 @@ DEVICE void combine_vector(const experts_args &a, const shared &sh, const slots 
 #pragma unroll
     for (int i = 0; i < CHOSEN; i++)
         if (s.pair[i] >= 0)
-            while (y[i].x == ~0u || y[i].y == ~0u || y[i].z == ~0u || y[i].w == ~0u) y[i] = LOAD_Y(y_at(a, sh, s.pair[i], column));
+            while (!is_told(y[i])) y[i] = LOAD_Y(y_at(a, sh, s.pair[i], column));
 #endif
 #pragma unroll
     for (int i = 0; i < CHOSEN; i++)
@@ -421,25 +416,12 @@ DEVICE void combine_share(const experts_args &a, const shared &s, share sh, int 
     }
 }
 
-#if TOLD
-/* The other buffers, which the launch before used, for the next one. */
-DEVICE void ones(bf16 *at, size_t vectors, int thread) {
-    for (size_t i = (size_t)thread * gridDim.x + blockIdx.x; i < vectors; i += (size_t)gridDim.x * WARPS * 32) ((uint4 *)at)[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
-}
-DEVICE void clear_other(const experts_args &a, const shared &s, int thread) {
-    size_t pairs = (size_t)s.before;
-    ones(s.parity ? a.told_h[0] : a.told_h[1], pairs * (DOWN_STEPS * 2), thread);
-    for (int i = thread; i < min(s.before, FEW_PAIRS) && blockIdx.x == 0; i += WARPS * 32) (s.parity ? a.told_ids[0] : a.told_ids[1])[i] = -1;
-    ones(s.parity ? a.told_y[0] : a.told_y[1], pairs * (DOWN_ROWS * 2), thread);
-}
-#endif
-
 DEVICE void multiply(const experts_args &a, shared &s, u32 stages, int warp, int lane) {
     ring r = {0, 0};
     teller done = {0, 0};
     int turn = 0;
 #if TOLD
-    clear_other(a, s, warp * 32 + lane);
+    clear_other(a, s.parity, s.before, warp * 32 + lane, WARPS * 32);
     share sh = share_of(a, warp, WARPS, lane); /* early: the end waits for nothing but y */
 #endif
     for (;;) {

@@ -2,7 +2,7 @@
 typedef struct experts_args {
     int n, cap;                     /* tokens now; places of an expert's list */
     const void *w_up, *w_down;      /* packed tiles of all experts */
-    const unsigned short *x;        /* [n][ldx] bf16; in lane order; as it is for prefill */
+    const unsigned short *x;        /* [n][ldx] bf16; in lane order; as it is for prefill and one */
     unsigned short *h, *y;          /* [EXPERTS_ROWS][steps * 16 of f], [EXPERTS_ROWS][row tiles * 16 of d]; bf16 */
     unsigned short *xs;             /* prefill: [EXPERTS_ROWS][steps * 16 of d], x by tasks */
     int *gathered;                  /* prefill: one per task, zero between launches */
@@ -20,6 +20,7 @@ typedef struct experts_args {
     unsigned short *told_h[2], *told_y[2]; /* TOLD: as h and y, all ones where nothing is written */
     int *told_ids[2];                      /* TOLD: the ids of few tokens, before the router's launch ends */
     int *state;                            /* TOLD: which of the two is this launch's, pairs of the launch before */
+    int x_f32;                             /* one: x is the caller's, fp32 or bf16 */
 } experts_args;
 
 /* Threads of a block: three warps, and four, that do not multiply. */
@@ -35,6 +36,8 @@ typedef struct experts_args {
 #define PREFILL_DEPTH(chosen) ((chosen) <= 8 ? 4 : (chosen) <= 16 ? 2 : 1)
 #define PREFILL_SHARED(tokens, stages, experts, tasks, chosen) \
     ((stages) * (8 * 2048 + (tokens) * 128 + 160) + PREFILL_DEPTH(chosen) * (chosen) * 512 + (experts) * 4 + (tasks) * 8 + 640)
+#define ONE_CHUNK 2048
+#define ONE_SHARED(warps, stages, d, chosen) ((warps) * (stages) * ONE_CHUNK + ((d) + 63) / 64 * 128 + (chosen) * 40 + 16)
 /* Rows of h and xs: every expert's pairs up to a multiple of 8. */
 #define EXPERTS_ROWS(n, k, experts) ((long long)(n) * (k) + 8ll * (experts))
 /* Most tasks that n tokens can make: every expert may have one that is not full. */

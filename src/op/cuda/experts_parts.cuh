@@ -1,13 +1,10 @@
-/* experts_parts.cuh: what the texts that run experts share (experts.cu for few tokens, prefill.cu for many): tasks and items,
- * the activation, the slots of a token. A *task* is an expert with up to TOKENS of its pairs; an *item* is some row tiles of
+/* experts_parts.cuh: what the texts that take tokens by tasks share (experts.cu for few, prefill.cu for many): tasks and
+ * items, the slots of a token. A *task* is an expert with up to TOKENS of its pairs; an *item* is some row tiles of
  * one task. Items come in a fixed order, all of the up product and then the down product, task by task; blocks draw them
  * from a counter.
  */
-/* The shape, compiled in: D_MODEL, F_EXPERT, EXPERTS, CHOSEN. */
-#define UP_STEPS   ((D_MODEL + 31) / 32 * 2)
-#define DOWN_STEPS ((F_EXPERT + 31) / 32 * 2)
-#define UP_ROWS    (DOWN_STEPS * (ACT == 2 ? 1 : 2)) /* row tiles of an expert */
-#define DOWN_ROWS  ((D_MODEL + 15) / 16)
+#include "experts_shape.cuh"
+
 #define GROUPS     ((UP_ROWS + UP_TILES - 1) / UP_TILES)
 #define BLOCKS     ((DOWN_ROWS + DOWN_TILES - 1) / DOWN_TILES)
 #define MOST_TILES (UP_TILES > DOWN_TILES ? UP_TILES : DOWN_TILES)
@@ -31,10 +28,6 @@ struct task_list {
     u32 task[MOST_TASKS]; /* expert << 16 | which TOKENS of it */
     int row[TASK_ROWS];   /* the first of its rows of activations, a multiple of 8 */
 };
-
-DEVICE int ceil_div(int a, int b) {
-    return (a + b - 1) / b;
-}
 
 /* Inclusive sum over the lanes. */
 DEVICE int scan(int v, int lane) {
@@ -157,21 +150,6 @@ DEVICE void tell(telling &t, int lane) {
         at.next();
     }
 }
-
-/* ---- the activation ---- */
-#if ACT == 2
-DEVICE float relu2(float v) {
-    v = fmaxf(v, 0.0f);
-    return __fmul_rn(v, v);
-}
-#else
-DEVICE float activate(const experts_args &a, float gate, float up) {
-#if ACT == 1
-    gate = fminf(gate, a.limit), up = fminf(fmaxf(up, -a.limit), a.limit);
-#endif
-    return __fmul_rn(silu_id(gate), up);
-}
-#endif
 
 /* ---- the combination ---- */
 /* Two columns of one slot. Slots in order, fp32. */

@@ -38,6 +38,7 @@ bool op_cuda_text_is_header(const op_cuda_text *text) {
 #define MMA(tokens, warps, up, down, kc, stages, ahead, told, tasks)                                                          \
     " -DTOKEN_TILES=" #tokens " -DWARPS=" #warps " -DUP_TILES=" #up " -DDOWN_TILES=" #down " -DKC=" #kc                 \
     " -DSTAGES=" #stages " -DAHEAD=" #ahead " -DTOLD=" #told " -DMOST_TASKS=" #tasks
+#define ONE(warps, stages, flying) " -DWARPS=" #warps " -DSTAGES=" #stages " -DFLYING=" #flying
 #define WGMMA(tokens, few, stages, tasks)                                                                               \
     " -DTOKEN_TILES=" #tokens " -DFEW_TOKENS=" #few " -DSTAGES=" #stages " -DMOST_TASKS=" #tasks
 
@@ -49,7 +50,10 @@ static const char every[] = "sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a";
 const op_cuda_corner op_cuda_corners[] = {
     {"pack.cu", both, ""},
     {"lists.cu", both, ""},
-    /* what the policy takes, from few tokens to many */
+    /* what the policy takes, from one token to many */
+    {"one.cu", sm90, QWEN ONE(8, 12, 4)},
+    {"one.cu", sm90, DEEPSEEK ONE(8, 12, 3)},
+    {"one.cu", sm90, DEMO ONE(4, 8, 7)},
     {"experts.cu", sm90, QWEN MMA(1, 8, 6, 8, 128, 6, 48, 0, 192)},
     {"experts.cu", sm90, QWEN MMA(1, 8, 8, 8, 128, 5, 64, 2, 192)},
     {"experts.cu", sm90, QWEN MMA(1, 8, 8, 8, 128, 6, 64, 0, 192)},
@@ -63,7 +67,6 @@ const op_cuda_corner op_cuda_corners[] = {
     {"experts.cu", sm90, NEMOTRON MMA(4, 8, 16, 16, 64, 5, 64, 0, 320)},
     {"prefill.cu", sm90, NEMOTRON WGMMA(12, 64, 7, 256)},
     {"prefill.cu", sm90, NEMOTRON WGMMA(32, 144, 4, 320)},
-    {"experts.cu", sm90, DEEPSEEK MMA(1, 8, 8, 6, 128, 6, 48, 0, 128)},
     {"experts.cu", sm90, DEEPSEEK MMA(4, 8, 16, 16, 64, 5, 64, 0, 192)},
     {"prefill.cu", sm90, DEEPSEEK WGMMA(18, 96, 5, 192)},
     {"prefill.cu", sm90, DEEPSEEK WGMMA(32, 144, 4, 256)},
@@ -78,6 +81,8 @@ const op_cuda_corner op_cuda_corners[] = {
     {"router.cu", sm80, SHAPE(7168, 2048, 256, 8) " -DX_F32=0 -DTOKEN_TILES=1"},
     {"router.cu", sm80, ODD " -DX_F32=0 -DTOKEN_TILES=1"},
     /* ends of the knobs */
+    {"one.cu", sm90, SHAPE(64, 320, 33, 3) " -DACT=2" ONE(3, 5, 1)},
+    {"one.cu", sm90, SHAPE(192, 64, 33, 1) " -DACT=1" ONE(2, 8, 7)},
     {"experts.cu", sm90, ODD " -DACT=0" MMA(1, 1, 1, 1, 64, 2, 1, 2, 64)},
     {"experts.cu", sm90, ODD " -DACT=1" MMA(2, 4, 3, 5, 256, 3, 24, 1, 64)},
     {"experts.cu", sm90, ODD " -DACT=2" MMA(4, 12, 12, 24, 64, 3, 96, 0, 64)},

@@ -16,7 +16,10 @@
     X(op_cuda_wgmma_cuh, "wgmma.cuh")                 \
     X(op_cuda_cluster_cuh, "cluster.cuh")             \
     X(op_cuda_experts_cuh, "experts.cuh")             \
+    X(op_cuda_experts_shape_cuh, "experts_shape.cuh") \
     X(op_cuda_experts_parts_cuh, "experts_parts.cuh") \
+    X(op_cuda_told_cuh, "told.cuh")                   \
+    X(op_cuda_one_cu, "one.cu")                       \
     X(op_cuda_experts_cu, "experts.cu")               \
     X(op_cuda_prefill_cu, "prefill.cu")               \
     X(op_cuda_router_cuh, "router.cuh")               \
