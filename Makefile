@@ -137,15 +137,15 @@ test: build tests-build
 	@sh tests/run.sh $(BUILD)
 
 # Tests for a real GPU. They are built where a compiler is, and run as they are where the GPU is; SET="name=value ..."
-# hands switches to them, ONLY="moe dev" picks some, SANITIZER=memcheck (racecheck, initcheck, synccheck) runs them under
-# NVIDIA's compute-sanitizer with few cases.
+# hands switches to them, ONLY="moe dev" picks some, PARTS=16 compiles with so many processes, SANITIZER=memcheck (racecheck,
+# initcheck, synccheck) runs them under NVIDIA's compute-sanitizer with few cases.
 $(BUILD)/gpu/%: $(BUILD)/tests/gpu/%.o $(BUILD)/internal.a
 	@mkdir -p $(@D)
 	$(call say,LD)
 	$(Q)$(CC) $< $(BUILD)/internal.a -Wl,--as-needed $(LIBS) -o $@
 build-gpu-tests: $(GPU:tests/gpu/%.c=$(BUILD)/gpu/%)
 check-gpu:
-	@SANITIZER="$(SANITIZER)" ONLY="$(ONLY)" sh tests/gpu/run.sh $(BUILD) $(SET)
+	@SANITIZER="$(SANITIZER)" ONLY="$(ONLY)" PARTS="$(PARTS)" sh tests/gpu/run.sh $(BUILD) $(SET)
 
 # Reports in a real browser; skipped where there is no Chromium. SHOTS=folder keeps screenshots.
 check-report: build

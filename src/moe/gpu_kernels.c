@@ -62,13 +62,14 @@ static cadre_err compile_experts(moe_gpu *m, gpu_set *s, int i, cadre_fail *why)
                               plan_gpu_shared(&s->plan.key, row), &s->kernels[i], why);
     }
     define(&o, "TOKEN_TILES", k->tokens / 8);
-    define(&o, "STAGES", k->stages);
     define(&o, "MOST_TASKS", plan_gpu_tasks(&s->plan.key, row));
     if (k->wgmma) {
-        define(&o, "FEW_TOKENS", k->few);
+        define(&o, "WIDTHS", k->widths);
+        define(&o, "ROOM", k->room * 1024);
         return gpu_kernel_new(m->gpu, "prefill.cu", "prefill", o.list, o.count, PREFILL_THREADS,
                               plan_gpu_shared(&s->plan.key, row), &s->kernels[i], why);
     }
+    define(&o, "STAGES", k->stages);
     define(&o, "WARPS", k->warps);
     define(&o, "UP_TILES", k->up);
     define(&o, "DOWN_TILES", k->down);

@@ -19,30 +19,44 @@ typedef struct rule {
     const char *text;
 } rule;
 
-/* Measured on an H200. wgmma, one, tokens, few, warps, up, down, kc, stages, ahead, told; those of wgmma are
- * tokens, few and stages, and it has 8 warps with a row tile each in 2 blocks; that of one is ahead. */
+/* Widths of wgmma: bit i for 32 (i + 1) tokens. ptxas has registers for five. */
+enum {
+    NARROW = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 8, /* 64, 96, 128, 192, 288 */
+    WIDE = 1 << 3 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8,   /* 128, 192, 224, 256, 288 */
+};
+
+/* Measured on an H200. wgmma, one, tokens, widths, room, warps, up, down, kc, stages, ahead, told; those of wgmma are
+ * widths, of which tokens is the largest, and room; it has 8 warps with a row tile each in 2 blocks; that of one is
+ * ahead. */
 static const rule rules[] = {
-    {TOKENS, 1, true, {0, 1, 8, 8, 8, 6, 8, 128, 6, 48, 0, 0, 0}, "one token: its items fill whole waves"},
+    {TOKENS, 1, true, {0, 1, 8, NARROW, 168, 8, 6, 8, 128, 6, 48, 0, 0, 0}, "one token: its items fill whole waves"},
     {TOKENS,
      PLAN_GPU_FEW,
      false,
-     {0, 0, 8, 8, 8, 8, 8, 128, 5, 64, 2, 0, 0},
+     {0, 0, 8, NARROW, 168, 8, 8, 8, 128, 5, 64, 2, 0, 0},
      "up to 8 tokens: begin before the router ends"},
-    {ROWS, 2, false, {0, 0, 8, 8, 8, 8, 8, 128, 6, 64, 0, 0, 0}, "up to 2 rows an expert: 8 tokens a pass"},
-    {ROWS, 6, false, {0, 0, 16, 8, 8, 8, 8, 128, 5, 64, 0, 0, 0}, "up to 6 rows an expert: 16 tokens a pass"},
-    {ROWS, 12, false, {0, 0, 24, 8, 8, 16, 16, 64, 5, 64, 0, 0, 0}, "up to 12 rows an expert: 24 tokens a pass"},
-    {ROWS, 40, false, {0, 0, 32, 8, 8, 16, 16, 64, 5, 64, 0, 0, 0}, "up to 40 rows an expert: 32 tokens a pass"},
-    {ROWS, 72, false, {1, 0, 96, 64, 8, 8, 8, 64, 7, 256, 0, 0, 0}, "up to 72 rows an expert: wgmma"},
+    {ROWS, 2, false, {0, 0, 8, NARROW, 168, 8, 8, 8, 128, 6, 64, 0, 0, 0}, "up to 2 rows an expert: 8 tokens a pass"},
+    {ROWS, 6, false, {0, 0, 16, NARROW, 168, 8, 8, 8, 128, 5, 64, 0, 0, 0}, "up to 6 rows an expert: 16 tokens a pass"},
+    {ROWS,
+     12,
+     false,
+     {0, 0, 24, NARROW, 168, 8, 16, 16, 64, 5, 64, 0, 0, 0},
+     "up to 12 rows an expert: 24 tokens a pass"},
+    {ROWS,
+     40,
+     false,
+     {0, 0, 32, NARROW, 168, 8, 16, 16, 64, 5, 64, 0, 0, 0},
+     "up to 40 rows an expert: 32 tokens a pass"},
     {ROWS,
      132,
      false,
-     {1, 0, 144, 96, 8, 8, 8, 64, 5, 256, 0, 0, 0},
-     "up to 132 rows an expert: wgmma, 144 tokens a pass"},
-    {ROWS, INT_MAX, false, {1, 0, 256, 144, 8, 8, 8, 64, 4, 256, 0, 0, 0}, "many rows an expert: wide wgmma"},
+     {1, 0, 288, NARROW, 168, 8, 8, 8, 64, 4, 64, 0, 0, 0},
+     "up to 132 rows an expert: wgmma, bound by memory"},
+    {ROWS, INT_MAX, false, {1, 0, 288, WIDE, 227, 8, 8, 8, 64, 4, 64, 0, 0, 0}, "many rows an expert: wide wgmma"},
     {ROWS,
      INT_MAX,
      false,
-     {0, 0, 96, 8, 8, 16, 16, 64, 4, 64, 0, 0, 0},
+     {0, 0, 96, NARROW, 168, 8, 16, 16, 64, 4, 64, 0, 0, 0},
      "many rows an expert, widths that wgmma lacks"},
 };
 
@@ -82,7 +96,15 @@ static void fit_waves(const plan_gpu_key *key, plan_gpu_knobs *knobs) {
 }
 
 static void fit_shared(const plan_gpu_key *key, plan_gpu_row *row) {
-    while (row->knobs.stages > 2 && plan_gpu_shared(key, row) > (size_t)key->smem) row->knobs.stages--;
+    size_t shared = plan_gpu_shared(key, row), smem = (size_t)key->smem - 1024; /* some may be static */
+    if (row->knobs.wgmma && shared > smem) row->knobs.room -= (int)((shared - smem + 1023) / 1024);
+    while (row->knobs.stages > 2 && plan_gpu_shared(key, row) > smem) row->knobs.stages--;
+}
+
+static int widest(int widths) {
+    int tokens = 0;
+    for (; widths; widths >>= 1) tokens += 32;
+    return tokens;
 }
 
 /* Row tiles of the up product that a multiprocessor has of one token. */
@@ -119,7 +141,7 @@ static void fit_one(const plan_gpu_key *key, plan_gpu_row *row) {
 /* The router's choice can be waited for where there is a router, and few tokens. */
 static void fit_told(const plan_gpu_key *key, plan_gpu_row *row) {
     if (row->knobs.told == 2 && (!key->router || row->n_hi > PLAN_GPU_FEW)) row->knobs.told = 1;
-    if (row->knobs.wgmma) row->knobs.told = 0;
+    if (row->knobs.wgmma) row->knobs.told = 0, row->knobs.tokens = widest(row->knobs.widths);
 }
 
 static int tokens_for(const plan_gpu_key *key, const rule *r) {
@@ -184,7 +206,7 @@ size_t plan_gpu_shared(const plan_gpu_key *key, const plan_gpu_row *row) {
         plan_gpu_share s = plan_gpu_one(key, row);
         return (size_t)ONE_SHARED(s.warps, s.stages, key->d, key->k);
     }
-    if (k->wgmma) return (size_t)PREFILL_SHARED(k->tokens, k->stages, key->e, tasks, key->k);
+    if (k->wgmma) return (size_t)k->room * 1024 + (size_t)PREFILL_FIXED(key->e, tasks, key->d, key->k);
     return (size_t)EXPERTS_SHARED(k->tokens, tiles, k->kc, k->stages, key->e, tasks);
 }
 
@@ -200,19 +222,12 @@ static const char *mma_fault(const plan_gpu_knobs *k) {
     return NULL;
 }
 
-/* Those that wgmma.cuh has. */
-static bool wgmma_width(int tokens) {
-    static const int widths[] = {32, 64, 96, 128, 144, 192, 256};
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
-        if (tokens == widths[i]) return true;
-    return false;
-}
-
 static const char *wgmma_fault(const plan_gpu_key *key, const plan_gpu_knobs *k) {
+    int many = 0, stage = 16 * 1024 + k->tokens * 128;
+    for (int widths = k->widths; widths; widths &= widths - 1) many++;
     if (!wgmma_fits(key)) return "wgmma needs compute capability 9.0, and d and f that fill up 64s";
-    if (!wgmma_width(k->tokens) || !wgmma_width(k->few))
-        return "tokens or few is not 32, 64, 96, 128, 144, 192 or 256, which wgmma takes";
-    if (k->few > k->tokens) return "few is more than tokens";
+    if (many < 1 || many > 5) return "widths are one to five: there are no registers for more";
+    if (k->room * 1024 < 2 * stage || k->room * 1024 < 8 * 512 * key->k) return "room for two stages is more than that";
     return NULL;
 }
 
@@ -257,6 +272,9 @@ static const switch_def knobs[] = {
     PLAN_GPU_KNOBS(X)
 #undef X
 };
+#define X(name, low, high, what) KNOB_##name,
+enum { PLAN_GPU_KNOBS(X) };
+#undef X
 static int overrides[PLAN_GPU_KNOB_COUNT] = {
 #define X(name, low, high, what) PLAN_GPU_POLICY,
     PLAN_GPU_KNOBS(X)
@@ -316,18 +334,19 @@ static void merge(plan_gpu_row *rows, int *count) {
 }
 
 cadre_err plan_gpu_make(const plan_gpu_key *key, plan_gpu *p, cadre_fail *why) {
-    enum { ENGINE = PLAN_GPU_KNOB_COUNT - 1, ROUTER = ENGINE - 1 };
     memset(p, 0, sizeof *p);
     p->key = *key;
-    if (overrides[ENGINE] == 0) p->key.engine = false;
+    if (overrides[KNOB_engine] == 0) p->key.engine = false;
     key = &p->key;
     cadre_err err = check_shape(key, why);
     if (err) return err;
     policy_experts(p);
     if (key->router) policy_router(p);
-    for (int i = 0; i < p->count; i++)
-        apply(&p->rows[i], 0, ROUTER), fit_one(key, &p->rows[i]), fit_told(key, &p->rows[i]);
-    for (int i = 0; i < p->router_count; i++) apply(&p->routers[i], ROUTER, ROUTER + 1);
+    for (int i = 0; i < p->count; i++) {
+        apply(&p->rows[i], 0, KNOB_router), fit_one(key, &p->rows[i]), fit_told(key, &p->rows[i]);
+        if (p->rows[i].knobs.wgmma && overrides[KNOB_room] == PLAN_GPU_POLICY) fit_shared(key, &p->rows[i]);
+    }
+    for (int i = 0; i < p->router_count; i++) apply(&p->routers[i], KNOB_router, KNOB_router + 1);
     merge(p->rows, &p->count);
     merge(p->routers, &p->router_count);
     for (int i = 0; i < p->count && !err; i++) err = plan_gpu_check(key, &p->rows[i], why);
@@ -341,15 +360,23 @@ int plan_gpu_at(const plan_gpu_row *rows, int count, int n) {
     return i;
 }
 
+static void wgmma_text(const plan_gpu_knobs *k, char *text, size_t size) {
+    char widths[48] = "";
+    for (int i = 0, n = 0; i < 9; i++)
+        if (k->widths >> i & 1)
+            n += snprintf(widths + n, sizeof widths - (size_t)n, "%s%d", n ? "," : "", 32 * (i + 1));
+    snprintf(text, size, "wgmma widths=%s room=%d", widths, k->room);
+}
+
 void plan_gpu_text(const plan_gpu_knobs *k, char *text, size_t size) {
-    if (!k->tokens) {
+    if (k->router) {
         snprintf(text, size, "tokens=%d%s", k->router, k->engine ? "" : " engine=0");
         return;
     }
     if (k->one)
         snprintf(text, size, "one ahead=%d", k->ahead);
     else if (k->wgmma)
-        snprintf(text, size, "wgmma tokens=%d few=%d stages=%d", k->tokens, k->few, k->stages);
+        wgmma_text(k, text, size);
     else
         snprintf(text, size, "mma tokens=%d warps=%d up=%d down=%d kc=%d stages=%d ahead=%d told=%d%s", k->tokens,
                  k->warps, k->up, k->down, k->kc, k->stages, k->ahead, k->told, k->engine ? "" : " engine=0");

@@ -7,19 +7,20 @@
 #include <stdatomic.h>
 
 /* X(name, low, high, what). They change speed and never bits. */
-#define PLAN_GPU_KNOBS(X)                                                         \
-    X(wgmma, 0, 1, "multiply by wgmma, else by mma")                              \
-    X(one, 0, 1, "one token: by the kernel for it, where the shape allows")       \
-    X(tokens, 8, 256, "tokens of an expert that share one pass over its weights") \
-    X(few, 8, 256, "wgmma: the width for tasks of no more tokens than this")      \
-    X(warps, 1, 16, "warps that multiply")                                        \
-    X(up, 1, 32, "row tiles of one item of the up product")                       \
-    X(down, 1, 32, "row tiles of one item of the down product")                   \
-    X(kc, 64, 256, "inputs of one stage")                                         \
-    X(stages, 2, 16, "stages of a block's ring")                                  \
-    X(ahead, 1, 256, "KB of weights that a block asks for at a time")             \
-    X(told, 0, 2, "blocks wait for data; 2: for the router's choice too")         \
-    X(router, 8, 64, "tokens that a cluster of the router takes")                 \
+#define PLAN_GPU_KNOBS(X)                                                                                   \
+    X(wgmma, 0, 1, "multiply by wgmma, else by mma")                                                        \
+    X(one, 0, 1, "one token: by the kernel for it, where the shape allows")                                 \
+    X(tokens, 8, 256, "tokens of an expert that share one pass over its weights")                           \
+    X(widths, 1, 511, "wgmma: which numbers of tokens it has, bit i for 32 (i + 1); the largest is a pass") \
+    X(room, 1, 227, "wgmma: KB of a block's ring")                                                          \
+    X(warps, 1, 16, "warps that multiply")                                                                  \
+    X(up, 1, 32, "row tiles of one item of the up product")                                                 \
+    X(down, 1, 32, "row tiles of one item of the down product")                                             \
+    X(kc, 64, 256, "inputs of one stage")                                                                   \
+    X(stages, 2, 16, "stages of a block's ring")                                                            \
+    X(ahead, 1, 256, "KB of weights that a block asks for at a time")                                       \
+    X(told, 0, 2, "blocks wait for data; 2: for the router's choice too")                                   \
+    X(router, 8, 64, "tokens that a cluster of the router takes")                                           \
     X(engine, 0, 1, "what compute capability 9.0 has over 8.0: copy engine, clusters, wgmma")
 
 typedef struct plan_gpu_knobs {

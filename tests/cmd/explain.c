@@ -343,7 +343,7 @@ static void on_gpu(void **state) {
     static const char at[] = "--device cuda --device-name 'NVIDIA H200' --shape qwen3-30b-a3b";
     static const struct {
         int m, wgmma, one, tokens, up;
-    } want[] = {{1, 0, 1, 8, 6}, {32, 0, 0, 8, 8}, {33, 0, 0, 16, 8}, {1024, 1, 0, 96, 8}};
+    } want[] = {{1, 0, 1, 8, 6}, {32, 0, 0, 8, 8}, {33, 0, 0, 16, 8}, {1024, 1, 0, 288, 8}};
     ran r = command("plan explain %s --m 1,32,33,1024 --json", at);
     assert_int_equal(r.status, 0);
     json_doc *doc = command_json(&r);

@@ -2,6 +2,7 @@
 # Runs every GPU test of a build folder, as it was built, and ends with one line of totals.
 # Usage: tests/gpu/run.sh BUILD [name=value ...]      switches, such as nvrtc=/path/libnvrtc.so.13
 # ONLY="moe count"       these alone
+# PARTS=16               compile with so many processes first, where compiling is what takes long; into the cache
 # SANITIZER=memcheck     under NVIDIA's compute-sanitizer (racecheck, initcheck, synccheck are the others), with few
 #                        cases: it is many times slower. COMPUTE_SANITIZER=/path/compute-sanitizer names the tool.
 build=$1
@@ -15,6 +16,12 @@ if [ -n "$SANITIZER" ]; then
     under="$tool --tool $SANITIZER --error-exitcode 9 --report-api-errors no --print-limit 20"
     set -- few "$@"
 fi
+part=0
+while [ $part -lt "${PARTS:-0}" ] && [ -z "$SANITIZER" ]; do
+    "$build/gpu/moe" "compile=$part/$PARTS" "$@" >/dev/null 2>&1 &
+    part=$((part + 1))
+done
+wait
 for test in "$build"/gpu/*; do
     [ -f "$test" ] && [ -x "$test" ] || continue
     case " ${ONLY:-${test##*/}} " in *" ${test##*/} "*) ;; *) continue ;; esac

@@ -10,6 +10,7 @@
 #include <string.h>
 
 static int tap_passed, tap_failed, tap_skipped;
+static int tap_part, tap_parts; /* only compile, what is this part's of so many; 0: test */
 static bool tap_few; /* under a sanitizer: what takes long with few cases, nothing that breaks the GPU on purpose */
 
 static inline void tap_line(void *ctx, const char *line) {
@@ -17,7 +18,7 @@ static inline void tap_line(void *ctx, const char *line) {
     printf("# %s\n", line);
 }
 
-/* The arguments are switches, "nvrtc=/path", or "few". What the library says is printed. */
+/* The arguments are switches, "nvrtc=/path", or "few", or "compile=2/5". What the library says is printed. */
 static inline void tap_start(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, 0); /* a crash must not take lines with it */
     cadre_listen(tap_line, NULL);
@@ -27,6 +28,7 @@ static inline void tap_start(int argc, char **argv) {
             tap_few = true;
             continue;
         }
+        if (sscanf(argv[i], "compile=%d/%d", &tap_part, &tap_parts) == 2) continue;
         if (!cadre_set(argv[i], &why)) continue;
         printf("not ok - %s\n", why.text);
         exit(2);

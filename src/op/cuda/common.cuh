@@ -52,11 +52,10 @@ DEVICE bf16 to_bf16(float v) {
 }
 
 /* exp of docs/numerics.md, the same bits as op_exp. Compiled with -fmad=false -ftz=true. No branches, so that several run
- * side by side; t's low bits are n. */
-DEVICE float exp_id(float x) {
-    float v = x > EXP_HIGH ? EXP_HIGH : x;
-    float t = __fmaf_rn(v, EXP_LOG2E, EXP_MAGIC), n = __fadd_rn(t, -EXP_MAGIC);
-    float r = __fmaf_rn(n, -EXP_LN2_HI, v);
+ * side by side; t's low bits are n. exp_plain: for EXP_LOW < x <= EXP_HIGH. */
+DEVICE float exp_plain(float x) {
+    float t = __fmaf_rn(x, EXP_LOG2E, EXP_MAGIC), n = __fadd_rn(t, -EXP_MAGIC);
+    float r = __fmaf_rn(n, -EXP_LN2_HI, x);
     r = __fmaf_rn(n, -EXP_LN2_LO, r);
     float p = EXP_C6;
     p = __fmaf_rn(p, r, EXP_C5);
@@ -65,7 +64,10 @@ DEVICE float exp_id(float x) {
     p = __fmaf_rn(p, r, EXP_C2);
     p = __fmaf_rn(p, r, EXP_C1);
     p = __fmaf_rn(p, r, EXP_C0);
-    p = __fmul_rn(p, __uint_as_float((__float_as_uint(t) << 23) + 0x3f800000u));
+    return __fmul_rn(p, __uint_as_float((__float_as_uint(t) << 23) + 0x3f800000u));
+}
+DEVICE float exp_id(float x) {
+    float p = exp_plain(x > EXP_HIGH ? EXP_HIGH : x);
     return x > EXP_LOW ? p : x == x ? 0.0f : x;
 }
 DEVICE float silu_id(float x) {
@@ -82,11 +84,11 @@ DEVICE float divide_plain(float a, float b) {
     asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(q) : "f"(r), "f"(e), "f"(q));
     return q;
 }
-/* The same bits as silu_id while *plain stays true: look once behind several. */
+/* The same bits as silu_id while *plain stays true: look once behind several. For 2^-40 <= |x| <= 40. */
 DEVICE float silu_plain(float x, bool *plain) {
-    float d = __fadd_rn(1.0f, exp_id(-x)), size = fabsf(x);
-    *plain = *plain & (size >= 0x1p-40f) & (size <= 0x1p40f) & (d <= 0x1p60f);
-    return divide_plain(x, d);
+    u32 low = 2u * 0x2b800000u, high = 2u * 0x42200000u; /* bits of 2^-40 and 40, without a sign */
+    *plain = *plain & (2u * __float_as_uint(x) - low <= high - low);
+    return divide_plain(x, __fadd_rn(1.0f, exp_plain(-x)));
 }
 DEVICE float sigmoid_id(float x) {
     return __fdiv_rn(1.0f, __fadd_rn(1.0f, exp_id(-x)));

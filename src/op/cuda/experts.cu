@@ -23,6 +23,12 @@
 #define TASK_ROWS 1
 /* TOLD: other blocks wait for h and y by their data, not by counters; 2: and for the router's choice. */
 #define FEW (TOLD == 2)
+#include "experts_shape.cuh"
+/* How many of an expert's pairs a task takes: its tasks are alike. */
+DEVICE int task_size(int all) {
+    int tasks = ceil_div(all, 8 * TOKEN_TILES);
+    return tasks <= 1 ? all : ceil_div(ceil_div(all, tasks), 8) * 8;
+}
 #include "experts_parts.cuh"
 #include "told.cuh"
 
@@ -35,6 +41,50 @@
 #define STAGE   (W_BYTES + TOKENS * PITCH)
 #define VECTORS (DOWN_ROWS * 2) /* of 8 columns, of a token */
 #define OWN     ((MOST_TILES + WARPS - 1) / WARPS) /* row tiles of one warp */
+
+struct ring {
+    int stage, parity;
+    DEVICE_METHOD void next() {
+        if (++stage == STAGES) stage = 0, parity ^= 1;
+    }
+};
+
+/* ---- telling other blocks ---- */
+struct telling {
+    u64 stored[STORED], told[STORED];
+    int *counter[STORED]; /* that the item is counted in, NULL: no more */
+};
+DEVICE void telling_init(telling &t) {
+    for (int i = 0; i < STORED; i++) {
+        barrier_init(shared_address(&t.stored[i]), WARPS);
+        barrier_init(shared_address(&t.told[i]), 1);
+    }
+}
+/* By each warp that multiplies, when it has written its part of an item; the first says where it counts. The teller may be
+ * busy with items before. */
+DEVICE void hand_over(telling &t, teller *at, int *counter, int warp, int lane) {
+    __syncwarp();
+    barrier_wait(shared_address(&t.told[at->slot]), (u32)at->parity ^ 1u);
+    if (lane == 0) {
+        if (warp == 0) t.counter[at->slot] = counter;
+        barrier_arrive(shared_address(&t.stored[at->slot]));
+    }
+    at->next();
+}
+/* The warp that tells. Its fences take long; those who multiply need not wait for them. */
+DEVICE void tell(telling &t, int lane) {
+    teller at = {0, 0};
+    for (;;) {
+        barrier_wait(shared_address(&t.stored[at.slot]), (u32)at.parity);
+        int *counter = t.counter[at.slot];
+        if (!counter) break;
+        if (lane == 0) {
+            add_release(counter, 1);
+            barrier_arrive(shared_address(&t.told[at.slot]));
+        }
+        at.next();
+    }
+}
 
 struct shared {
     u64 weights[STAGES], tokens[STAGES], empty[STAGES], posted[STAGES]; /* barriers of the ring */

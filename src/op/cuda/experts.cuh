@@ -14,7 +14,7 @@ typedef struct experts_args {
     const float *weights;           /* [n * k] */
     void *out;                      /* [n][ldo] */
     int *next, *done_up, *done_down, *left; /* counters, zero between launches: done_up one per expert, the others alone on
-                                               a line of 32; prefill uses two of next, four of done_down */
+                                               a line of 32; prefill uses three of next, four of done_down */
     float limit;
     int out_bf16, add;
     unsigned short *told_h[2], *told_y[2]; /* TOLD: as h and y, all ones where nothing is written */
@@ -33,9 +33,14 @@ typedef struct experts_args {
 #define EXPERTS_STAGE(tokens, tiles, kc) ((kc) / 64 * (tiles) * 2048 + (tokens) * (2 * (kc) + 64))
 #define EXPERTS_SHARED(tokens, tiles, kc, stages, experts, tasks) \
     ((stages) * (EXPERTS_STAGE(tokens, tiles, kc) + 64) + ((stages) + 1) * (tokens) * 4 + (experts) * 5 + (tasks) * 4 + 512)
-#define PREFILL_DEPTH(chosen) ((chosen) <= 8 ? 4 : (chosen) <= 16 ? 2 : 1)
-#define PREFILL_SHARED(tokens, stages, experts, tasks, chosen) \
-    ((stages) * (8 * 2048 + (tokens) * 128 + 160) + PREFILL_DEPTH(chosen) * (chosen) * 512 + (experts) * 4 + (tasks) * 8 + 640)
+/* prefill: beside its ring. The helper has rows of x on their way, 12 KB of them, later a piece of y from all slots. */
+#define PREFILL_SLOTS   12
+#define PREFILL_ROW(d)  (((d) + 31) / 32 * 64)
+#define PREFILL_ROWS(d) (PREFILL_ROW(d) > 6144 ? 1 : PREFILL_ROW(d) < 1536 ? 8 : 12288 / PREFILL_ROW(d))
+#define PREFILL_HELP(d, chosen) \
+    (PREFILL_ROWS(d) * PREFILL_ROW(d) > (chosen) * 512 ? PREFILL_ROWS(d) * PREFILL_ROW(d) : (chosen) * 512)
+#define PREFILL_FIXED(experts, tasks, d, chosen) (PREFILL_HELP(d, chosen) + (experts) * 4 + (tasks) * 8 + 2048)
+/* one */
 #define ONE_CHUNK 2048
 #define ONE_SHARED(warps, stages, d, chosen) ((warps) * (stages) * ONE_CHUNK + ((d) + 63) / 64 * 128 + (chosen) * 40 + 16)
 /* Rows of h and xs: every expert's pairs up to a multiple of 8. */

@@ -3,8 +3,7 @@
  * one task. Items come in a fixed order, all of the up product and then the down product, task by task; blocks draw them
  * from a counter.
  */
-#include "experts_shape.cuh"
-
+/* What the text says before: experts_shape.cuh, and how many of an expert's pairs a task takes (task_size). */
 #define GROUPS     ((UP_ROWS + UP_TILES - 1) / UP_TILES)
 #define BLOCKS     ((DOWN_ROWS + DOWN_TILES - 1) / DOWN_TILES)
 #define MOST_TILES (UP_TILES > DOWN_TILES ? UP_TILES : DOWN_TILES)
@@ -36,11 +35,6 @@ DEVICE int scan(int v, int lane) {
         if (lane >= d) v += below;
     }
     return v;
-}
-/* How many of an expert's pairs a task takes: its tasks are alike. */
-DEVICE int task_size(int all) {
-    int chunks = ceil_div(all, TOKENS);
-    return chunks <= 1 ? all : ceil_div(ceil_div(all, chunks), 8) * 8;
 }
 /* Which pairs of its expert a task has. */
 DEVICE void pairs_of(const task_list &l, int task, int *expert, int *first, int *count) {
@@ -91,13 +85,6 @@ DEVICE void list_tasks(const experts_args &a, task_list &l, int lane) {
     if (lane == 0) l.tasks = tasks;
 }
 
-struct ring {
-    int stage, parity;
-    DEVICE_METHOD void next() {
-        if (++stage == STAGES) stage = 0, parity ^= 1;
-    }
-};
-
 /* ---- waiting for other blocks ---- */
 /* By whole warps: until the counter is there, and what was written before it can be read. */
 DEVICE void wait_count(const int *counter, int least) {
@@ -107,49 +94,14 @@ DEVICE void wait_count(const int *counter, int least) {
 }
 
 /* ---- telling other blocks ---- */
-/* Items whose results are written, STORED of them not told yet. */
+/* Items whose results are written, STORED of them not told yet, by turns. */
 #define STORED 4
-struct telling {
-    u64 stored[STORED], told[STORED];
-    int *counter[STORED]; /* that the item is counted in, NULL: no more */
-};
 struct teller {
     int slot, parity;
     DEVICE_METHOD void next() {
         if (++slot == STORED) slot = 0, parity ^= 1;
     }
 };
-DEVICE void telling_init(telling &t) {
-    for (int i = 0; i < STORED; i++) {
-        barrier_init(shared_address(&t.stored[i]), WARPS);
-        barrier_init(shared_address(&t.told[i]), 1);
-    }
-}
-/* By each warp that multiplies, when it has written its part of an item; the first says where it counts. The teller may be
- * busy with items before. */
-DEVICE void hand_over(telling &t, teller *at, int *counter, int warp, int lane) {
-    __syncwarp();
-    barrier_wait(shared_address(&t.told[at->slot]), (u32)at->parity ^ 1u);
-    if (lane == 0) {
-        if (warp == 0) t.counter[at->slot] = counter;
-        barrier_arrive(shared_address(&t.stored[at->slot]));
-    }
-    at->next();
-}
-/* The warp that tells. Its fences take long; those who multiply need not wait for them. */
-DEVICE void tell(telling &t, int lane) {
-    teller at = {0, 0};
-    for (;;) {
-        barrier_wait(shared_address(&t.stored[at.slot]), (u32)at.parity);
-        int *counter = t.counter[at.slot];
-        if (!counter) break;
-        if (lane == 0) {
-            add_release(counter, 1);
-            barrier_arrive(shared_address(&t.told[at.slot]));
-        }
-        at.next();
-    }
-}
 
 /* ---- the combination ---- */
 /* Two columns of one slot. Slots in order, fp32. */

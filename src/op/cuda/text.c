@@ -39,8 +39,8 @@ bool op_cuda_text_is_header(const op_cuda_text *text) {
     " -DTOKEN_TILES=" #tokens " -DWARPS=" #warps " -DUP_TILES=" #up " -DDOWN_TILES=" #down " -DKC=" #kc                 \
     " -DSTAGES=" #stages " -DAHEAD=" #ahead " -DTOLD=" #told " -DMOST_TASKS=" #tasks
 #define ONE(warps, stages, flying) " -DWARPS=" #warps " -DSTAGES=" #stages " -DFLYING=" #flying
-#define WGMMA(tokens, few, stages, tasks)                                                                               \
-    " -DTOKEN_TILES=" #tokens " -DFEW_TOKENS=" #few " -DSTAGES=" #stages " -DMOST_TASKS=" #tasks
+#define WGMMA(tokens, widths, room, tasks)                                                                              \
+    " -DTOKEN_TILES=" #tokens " -DWIDTHS=" #widths " -DROOM=" #room "*1024 -DMOST_TASKS=" #tasks
 
 #define COUNT(block, warps, atomics, private)                                                                           \
     "-DBLOCK=" #block " -DWARPS=" #warps " -DATOMICS=" #atomics " -DPRIVATE=" #private
@@ -60,18 +60,18 @@ const op_cuda_corner op_cuda_corners[] = {
     {"experts.cu", sm90, QWEN MMA(2, 8, 8, 8, 128, 5, 64, 0, 192)},
     {"experts.cu", sm90, QWEN MMA(3, 8, 16, 16, 64, 5, 64, 0, 192)},
     {"experts.cu", sm90, QWEN MMA(4, 8, 16, 16, 64, 5, 64, 0, 320)},
-    {"prefill.cu", sm90, QWEN WGMMA(12, 64, 7, 256)},
-    {"prefill.cu", sm90, QWEN WGMMA(32, 144, 4, 384)},
+    {"prefill.cu", sm90, QWEN WGMMA(36, 302, 168, 192)},
+    {"prefill.cu", sm90, QWEN WGMMA(36, 488, 208, 384)},
     {"experts.cu", sm90, NEMOTRON MMA(1, 8, 8, 8, 128, 5, 64, 2, 192)},
     {"experts.cu", sm90, NEMOTRON MMA(2, 8, 8, 8, 128, 5, 64, 0, 192)},
     {"experts.cu", sm90, NEMOTRON MMA(4, 8, 16, 16, 64, 5, 64, 0, 320)},
-    {"prefill.cu", sm90, NEMOTRON WGMMA(12, 64, 7, 256)},
-    {"prefill.cu", sm90, NEMOTRON WGMMA(32, 144, 4, 320)},
+    {"prefill.cu", sm90, NEMOTRON WGMMA(36, 302, 168, 192)},
+    {"prefill.cu", sm90, NEMOTRON WGMMA(36, 488, 210, 320)},
     {"experts.cu", sm90, DEEPSEEK MMA(4, 8, 16, 16, 64, 5, 64, 0, 192)},
-    {"prefill.cu", sm90, DEEPSEEK WGMMA(18, 96, 5, 192)},
-    {"prefill.cu", sm90, DEEPSEEK WGMMA(32, 144, 4, 256)},
+    {"prefill.cu", sm90, DEEPSEEK WGMMA(36, 302, 168, 128)},
+    {"prefill.cu", sm90, DEEPSEEK WGMMA(36, 488, 209, 256)},
     {"experts.cu", sm90, DEMO MMA(1, 8, 8, 8, 128, 5, 64, 2, 64)},
-    {"prefill.cu", sm90, DEMO WGMMA(32, 144, 4, 192)},
+    {"prefill.cu", sm90, DEMO WGMMA(36, 302, 168, 64)},
     /* without what sm_90 has over sm_80; on sm_90a too, where it can be run and compared */
     {"experts.cu", sm80, QWEN MMA(1, 8, 6, 8, 128, 4, 48, 2, 192)},
     {"experts.cu", sm80, QWEN MMA(4, 8, 16, 16, 64, 4, 64, 0, 320)},
@@ -87,8 +87,9 @@ const op_cuda_corner op_cuda_corners[] = {
     {"experts.cu", sm90, ODD " -DACT=1" MMA(2, 4, 3, 5, 256, 3, 24, 1, 64)},
     {"experts.cu", sm90, ODD " -DACT=2" MMA(4, 12, 12, 24, 64, 3, 96, 0, 64)},
     {"experts.cu", sm90, ODD " -DACT=0" MMA(12, 8, 16, 16, 64, 4, 64, 0, 320)},
-    {"prefill.cu", sm90, QWEN WGMMA(4, 32, 8, 1152)},
-    {"prefill.cu", sm90, QWEN WGMMA(24, 128, 5, 576)},
+    {"prefill.cu", sm90, QWEN WGMMA(4, 1, 64, 2176)},
+    {"prefill.cu", sm90, QWEN WGMMA(36, 496, 208, 384)},
+    {"prefill.cu", sm90, SHAPE(64, 64, 4, 32) " -DACT=1" WGMMA(28, 85, 128, 1216)},
     /* routers */
     {"router.cu", sm90, SHAPE(2048, 768, 128, 8) " -DX_F32=0 -DTOKEN_TILES=1"},
     {"router.cu", sm90, SHAPE(2048, 768, 128, 8) " -DX_F32=0 -DTOKEN_TILES=4"},
