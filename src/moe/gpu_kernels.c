@@ -107,10 +107,18 @@ static cadre_err compile_routers(moe_gpu *m, cadre_fail *why) {
     return err;
 }
 
+/* Without an engine no kernel may let the next one begin early: it would not wait. */
 static cadre_err compile_lists(moe_gpu *m, cadre_fail *why) {
-    cadre_err err = gpu_kernel_new(m->gpu, "lists.cu", "lists", NULL, 0, THREADS, 0, &m->lists, why);
-    if (!err) err = gpu_kernel_new(m->gpu, "lists.cu", "single", NULL, 0, THREADS, 0, &m->single, why);
-    return err ? err : gpu_kernel_new(m->gpu, "lists.cu", "round_out", NULL, 0, THREADS, 0, &m->round_out, why);
+    const struct {
+        const char *name;
+        gpu_kernel *kernel;
+    } all[] = {{"lists", &m->lists}, {"single", &m->single}, {"round_out", &m->round_out}};
+    option_list o = {.count = 0};
+    cadre_err err = CADRE_OK;
+    if (!m->experts.plan.key.engine) define(&o, "COPY_ENGINE", 0);
+    for (size_t i = 0; i < sizeof all / sizeof *all && !err; i++)
+        err = gpu_kernel_new(m->gpu, "lists.cu", all[i].name, o.list, o.count, THREADS, 0, all[i].kernel, why);
+    return err;
 }
 
 cadre_err gpu_compile(moe_gpu *m, cadre_fail *why) {

@@ -111,6 +111,7 @@ DEVICE void add_two(float *sum, u32 two, float weight) {
 }
 /* Eight columns of a token go out, rounded once; one by one where the caller's rows are not on 16 bytes. */
 DEVICE void put_eight(const experts_args &a, int token, int column, const float *sum) {
+    if (column >= D_MODEL) return; /* row tiles go on behind the last column */
     size_t at = (size_t)token * a.ldo + column;
     if (D_MODEL % 8 == 0 && a.ldo % 8 == 0 && (size_t)a.out % 16 == 0 && !a.add) {
 #pragma unroll

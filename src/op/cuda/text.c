@@ -50,6 +50,7 @@ static const char every[] = "sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a";
 const op_cuda_corner op_cuda_corners[] = {
     {"pack.cu", both, ""},
     {"lists.cu", both, ""},
+    {"lists.cu", sm90, "-DCOPY_ENGINE=0"},
     /* what the policy takes, from one token to many */
     {"one.cu", sm90, QWEN ONE(8, 12, 4)},
     {"one.cu", sm90, DEEPSEEK ONE(8, 12, 3)},
