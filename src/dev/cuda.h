@@ -174,6 +174,9 @@ typedef struct dev_cuda_launch {
     void *stream;
     void **args; /* one pointer to each argument, in order */
 } dev_cuda_launch;
+/* How many clusters of a launch like this, whatever its grid, the GPU holds at once: not every part of it has room for
+ * as many as multiprocessors would make. UNSUPPORTED: no clusters here. */
+cadre_err dev_cuda_clusters(dev_cuda *gpu, const dev_cuda_launch *launch, int *clusters, cadre_fail *why);
 /* Queues the kernel; allocates nothing. Errors while it runs come out of a later call. */
 cadre_err dev_cuda_run(dev_cuda *gpu, const dev_cuda_launch *launch, cadre_fail *why);
 

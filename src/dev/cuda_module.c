@@ -190,21 +190,44 @@ static unsigned least_one(unsigned n) {
     return n ? n : 1;
 }
 
-cadre_err dev_cuda_run(dev_cuda *gpu, const dev_cuda_launch *l, cadre_fail *why) {
-    driver_attribute a[ATTRIBUTES];
+static cadre_err launch_of(const dev_cuda *gpu, const dev_cuda_launch *l, driver_attribute a[ATTRIBUTES],
+                           driver_launch *out, cadre_fail *why) {
     if (l->cluster > 1 && gpu->traits.major < 9)
         return cadre_fail_set(why, CADRE_UNSUPPORTED, "%s: clusters need compute capability 9.0, %s has %d.%d",
                               l->kernel->name, gpu->traits.name, gpu->traits.major, gpu->traits.minor);
-    driver_launch d = {.grid_x = least_one(l->grid[0]),
-                       .grid_y = least_one(l->grid[1]),
-                       .grid_z = least_one(l->grid[2]),
-                       .block_x = least_one(l->block[0]),
-                       .block_y = least_one(l->block[1]),
-                       .block_z = least_one(l->block[2]),
-                       .dynamic = l->dynamic,
-                       .stream = l->stream,
-                       .attributes = a,
-                       .count = attributes(gpu, l, a)};
+    *out = (driver_launch){.grid_x = least_one(l->grid[0]),
+                           .grid_y = least_one(l->grid[1]),
+                           .grid_z = least_one(l->grid[2]),
+                           .block_x = least_one(l->block[0]),
+                           .block_y = least_one(l->block[1]),
+                           .block_z = least_one(l->block[2]),
+                           .dynamic = l->dynamic,
+                           .stream = l->stream,
+                           .attributes = a,
+                           .count = attributes(gpu, l, a)};
+    return CADRE_OK;
+}
+
+cadre_err dev_cuda_clusters(dev_cuda *gpu, const dev_cuda_launch *l, int *clusters, cadre_fail *why) {
+    driver_attribute a[ATTRIBUTES];
+    driver_launch d;
+    dev_cuda_launch one = *l;
+    int fit = 0;
+    one.grid[0] = one.cluster;
+    cadre_err err = launch_of(gpu, &one, a, &d, why);
+    if (err) return err;
+    cuda_scope s = cuda_enter(gpu, why);
+    s.of = l->kernel->name;
+    CALL(s, cuOccupancyMaxActiveClusters, &fit, l->kernel->function, &d);
+    if (!s.err) *clusters = fit;
+    return cuda_leave(&s);
+}
+
+cadre_err dev_cuda_run(dev_cuda *gpu, const dev_cuda_launch *l, cadre_fail *why) {
+    driver_attribute a[ATTRIBUTES];
+    driver_launch d;
+    cadre_err err = launch_of(gpu, l, a, &d, why);
+    if (err) return err;
     cuda_scope s = cuda_enter(gpu, why);
     s.of = l->kernel->name;
     CALL(s, cuLaunchKernelEx, &d, l->kernel->function, l->args, NULL);

@@ -98,6 +98,8 @@ enum { DRIVER_NON_BLOCKING = 1, DRIVER_CAPTURE_THREAD = 1, DRIVER_EVENT_NODE = 1
     X(cuFuncSetAttribute, "cuFuncSetAttribute", (void *function, int id, int value))                           \
     X(cuOccupancyMaxActiveBlocksPerMultiprocessor, "cuOccupancyMaxActiveBlocksPerMultiprocessor",              \
       (int *blocks, void *function, int threads, size_t dynamic))                                              \
+    X(cuOccupancyMaxActiveClusters, "cuOccupancyMaxActiveClusters",                                            \
+      (int *clusters, void *function, const driver_launch *launch))                                            \
     X(cuLaunchKernelEx, "cuLaunchKernelEx", (const driver_launch *launch, void *function, void **args, void **extra))
 
 typedef struct driver {

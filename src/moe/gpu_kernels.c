@@ -87,14 +87,27 @@ static cadre_err compile_set(moe_gpu *m, gpu_set *s, cadre_fail *why) {
     return err;
 }
 
+static void define_rings(option_list *o, int tokens, plan_gpu_rings r) {
+    define(o, "TOKEN_TILES", tokens / 8);
+    define(o, "X_STAGES", r.x);
+    define(o, "W_STAGES", r.w);
+    define(o, "SIDES", r.sides);
+}
+
 static cadre_err compile_router(moe_gpu *m, int x_f32, int i, cadre_fail *why) {
     const plan_gpu *p = &m->experts.plan;
     option_list o = {.count = 0};
     define_shape(&o, &m->experts, p->routers[i].knobs.engine);
     define(&o, "X_F32", x_f32);
-    define(&o, "TOKEN_TILES", p->routers[i].knobs.router / 8);
-    return gpu_kernel_new(m->gpu, "router.cu", "router", o.list, o.count, THREADS,
-                          plan_gpu_router_shared(&p->key, &p->routers[i]), &m->routers[x_f32][i], why);
+    const plan_gpu_row *row = &p->routers[i];
+    bool many = plan_gpu_router_many(row);
+    if (many) define_rings(&o, row->knobs.router, plan_gpu_router_rings(&p->key, row->knobs.router));
+    unsigned threads = many ? ROUTER_MANY_THREADS : THREADS;
+    gpu_kernel *k = &m->routers[x_f32][i];
+    cadre_err err = gpu_kernel_new(m->gpu, many ? "router_many.cu" : "router.cu", many ? "router_many" : "router",
+                                   o.list, o.count, threads, plan_gpu_router_shared(&p->key, row), k, why);
+    dev_cuda_launch l = {.kernel = &k->kernel, .block = {threads}, .dynamic = k->dynamic, .cluster = ROUTER_CLUSTER};
+    return err || !many ? err : dev_cuda_clusters(m->gpu, &l, &k->clusters, why);
 }
 
 static cadre_err compile_routers(moe_gpu *m, cadre_fail *why) {

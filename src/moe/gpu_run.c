@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-enum { THREADS = 256, LINE = 128, CLUSTER = 8 };
+enum { THREADS = 256, LINE = 128 };
 
 static int least(int a, int b) {
     return a < b ? a : b;
@@ -210,9 +210,10 @@ static cadre_err route(const part *p) {
     void *args[] = {&a};
     atomic_fetch_add_explicit(&pl->routers[i].runs, 1, memory_order_relaxed);
     profile_op op = {"router", NULL, plan_gpu_kernel(&pl->routers[i]), (size_t)d->e * (size_t)d->d * sizeof(uint16_t)};
-    size_t groups = (size_t)((p->n + tokens - 1) / tokens);
-    return launch(p, &op, &m->routers[p->run->x_type == CADRE_F32][i],
-                  pl->routers[i].knobs.engine ? CLUSTER * groups : groups, args);
+    const gpu_kernel *k = &m->routers[p->run->x_type == CADRE_F32][i];
+    int groups = (p->n + tokens - 1) / tokens;
+    if (k->clusters > 0) groups = least(groups, k->clusters); /* by turns */
+    return launch(p, &op, k, (size_t)(pl->routers[i].knobs.engine ? ROUTER_CLUSTER * groups : groups), args);
 }
 
 static lists_args lists_of(const part *p, const gpu_set *set, const gpu_lists *l) {

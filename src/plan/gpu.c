@@ -60,14 +60,14 @@ static const rule rules[] = {
      "many rows an expert, widths that wgmma lacks"},
 };
 
-/* Tokens of a cluster: few clusters leave the GPU idle, many read the gate's weights again and again. */
+/* Tokens that a cluster of the router takes: few clusters leave the GPU idle, many read the gate's weights again. */
 static const struct {
     int most, tokens;
     const char *text;
 } routers[] = {{128, 8, "up to 128 tokens: a cluster takes 8"},
-               {256, 16, "up to 256 tokens: a cluster takes 16"},
-               {512, 32, "up to 512 tokens: a cluster takes 32"},
-               {INT_MAX, 64, "many tokens: a cluster takes 64"}};
+               {360, 24, "up to 360 tokens: a cluster takes 24"},
+               {1200, 40, "up to 1200 tokens: a cluster takes 40 at a time"},
+               {INT_MAX, 48, "many tokens: a cluster takes 48 at a time"}};
 
 static bool gated(const plan_gpu_key *key) {
     return key->act != CADRE_RELU2;
@@ -176,7 +176,7 @@ static void policy_router(plan_gpu *p) {
                               .source = "policy",
                               .rule = routers[i].text};
         while (row->knobs.router > 8 && plan_gpu_router_shared(&p->key, row) > (size_t)p->key.smem)
-            row->knobs.router /= 2;
+            row->knobs.router -= 8;
         lo = (size_t)routers[i].most + 1;
     }
 }
@@ -210,8 +210,25 @@ size_t plan_gpu_shared(const plan_gpu_key *key, const plan_gpu_row *row) {
     return (size_t)EXPERTS_SHARED(k->tokens, tiles, k->kc, k->stages, key->e, tasks);
 }
 
+static size_t rings_shared(const plan_gpu_key *key, int tokens, plan_gpu_rings r) {
+    return (size_t)ROUTER_MANY_SHARED(tokens, key->e, key->k, r.x, r.w, r.sides);
+}
+
+/* Weights that stay first, then sums of two groups, then inputs of two. */
+plan_gpu_rings plan_gpu_router_rings(const plan_gpu_key *key, int tokens) {
+    enum { W_FEW = 4, W_LEAST = 2 };
+    int x = ROUTER_CHUNKS(key->d), w = x * ROUTER_PARTS(key->e), few = w < W_FEW ? w : W_FEW;
+    int least = w < W_LEAST ? w : W_LEAST, last = 5;
+    const plan_gpu_rings tries[] = {{2 * x, w, 2}, {x, w, 2}, {x, w, 1}, {x, few, 2}, {x, few, 1}, {x, least, 1}};
+    for (int i = 0; i < last; i++)
+        if (rings_shared(key, tokens, tries[i]) <= (size_t)key->smem) return tries[i];
+    return tries[last];
+}
+
 size_t plan_gpu_router_shared(const plan_gpu_key *key, const plan_gpu_row *row) {
-    return (size_t)ROUTER_SHARED(row->knobs.router, key->d, key->e, row->knobs.engine);
+    int tokens = row->knobs.router;
+    if (!plan_gpu_router_many(row)) return (size_t)ROUTER_SHARED(key->d, key->e, row->knobs.engine);
+    return rings_shared(key, tokens, plan_gpu_router_rings(key, tokens));
 }
 
 /* ---- what may not run ---- */
@@ -255,8 +272,8 @@ static cadre_err check_shape(const plan_gpu_key *key, cadre_fail *why) {
 static cadre_err check_router(const plan_gpu_key *key, const plan_gpu_row *row, cadre_fail *why) {
     int tokens = row->knobs.router, engine = row->knobs.engine;
     size_t shared = plan_gpu_router_shared(key, row);
-    if (tokens != 8 && tokens != 16 && tokens != 32 && tokens != 64)
-        return cadre_fail_set(why, CADRE_RANGE, "gpu.router is %d, expected 8, 16, 32 or 64", tokens);
+    if (tokens % 8)
+        return cadre_fail_set(why, CADRE_RANGE, "gpu.router is %d, expected 8, 16, 24, 32, 40 or 48", tokens);
     if (tokens != 8 && !engine)
         return cadre_fail_set(why, CADRE_RANGE, "gpu.router is %d, expected 8 without clusters", tokens);
     if (shared <= (size_t)key->smem) return CADRE_OK;
@@ -384,6 +401,7 @@ void plan_gpu_text(const plan_gpu_knobs *k, char *text, size_t size) {
 
 const char *plan_gpu_kernel(const plan_gpu_row *row) {
     const plan_gpu_knobs *k = &row->knobs;
+    if (k->router && plan_gpu_router_many(row)) return "router_many_bf16_sm90";
     if (k->router) return k->engine ? "router_bf16_sm90" : "router_bf16_sm80";
     if (k->one) return "one_bf16_sm90";
     if (k->wgmma) return "prefill_bf16_sm90";

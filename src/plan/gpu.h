@@ -20,7 +20,7 @@
     X(stages, 2, 16, "stages of a block's ring")                                                            \
     X(ahead, 1, 256, "KB of weights that a block asks for at a time")                                       \
     X(told, 0, 2, "blocks wait for data; 2: for the router's choice too")                                   \
-    X(router, 8, 64, "tokens that a cluster of the router takes")                                           \
+    X(router, 8, 48, "tokens that a cluster of the router takes at a time")                                 \
     X(engine, 0, 1, "what compute capability 9.0 has over 8.0: copy engine, clusters, wgmma")
 
 typedef struct plan_gpu_knobs {
@@ -86,13 +86,23 @@ plan_gpu_share plan_gpu_one(const plan_gpu_key *key, const plan_gpu_row *row);
 int plan_gpu_tasks(const plan_gpu_key *key, const plan_gpu_row *row); /* most that a launch of the row can make */
 size_t plan_gpu_shared(const plan_gpu_key *key, const plan_gpu_row *row);
 size_t plan_gpu_router_shared(const plan_gpu_key *key, const plan_gpu_row *row);
+/* The rings of router_many.cu, the best that shared memory has room for; the smallest where it has none. */
+typedef struct plan_gpu_rings {
+    int x, w, sides;
+} plan_gpu_rings;
+plan_gpu_rings plan_gpu_router_rings(const plan_gpu_key *key, int tokens);
+/* Does router_many.cu take this row? */
+static inline bool plan_gpu_router_many(const plan_gpu_row *row) {
+    return row->knobs.router > PLAN_GPU_FEW;
+}
 /* Does a launch of the row wait for the router's choice alone, before the router ends? */
 static inline bool plan_gpu_early(const plan_gpu_row *row) {
     return row->knobs.one || row->knobs.told == 2;
 }
 /* Can these knobs run? RANGE says what is wrong. */
 cadre_err plan_gpu_check(const plan_gpu_key *key, const plan_gpu_row *row, cadre_fail *why);
-/* The kernel that runs a row: "router_bf16_sm90", "one_bf16_sm90", "experts_bf16_sm90", "prefill_bf16_sm90". */
+/* The kernel that runs a row: "router_bf16_sm90", "router_many_bf16_sm90", "one_bf16_sm90", "experts_bf16_sm90",
+ * "prefill_bf16_sm90". */
 const char *plan_gpu_kernel(const plan_gpu_row *row);
 /* "mma tokens=8 warps=8 up=6 down=8 kc=128 stages=6 ahead=64". */
 void plan_gpu_text(const plan_gpu_knobs *knobs, char *text, size_t size);

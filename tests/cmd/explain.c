@@ -378,7 +378,7 @@ static void on_gpu(void **state) {
     json_free(doc);
     command_free(&r);
     r = command("plan explain %s --op router --m 300", at);
-    assert_non_null(strstr(r.out, "300  tokens=32  policy"));
+    assert_non_null(strstr(r.out, "300  tokens=24  policy"));
     command_free(&r);
     /* One token has a kernel of its own where the shape allows; the switch restores what it shadows. */
     r = command("plan explain %s --m 1 --set gpu.one=0", at);

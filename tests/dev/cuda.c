@@ -219,6 +219,9 @@ static void modules(void **state) {
     assert_int_equal(k.max_threads, 1024);
     must(dev_cuda_resident(gpu, &k, 256, 0, &blocks, fail_out));
     assert_int_equal(blocks, 8);
+    dev_cuda_launch eight = {.kernel = &k, .grid = {64}, .block = {256}, .dynamic = 1000, .cluster = 8};
+    must(dev_cuda_clusters(gpu, &eight, &blocks, fail_out));
+    assert_int_equal(blocks, 15);
     fails(dev_cuda_kernel_get(gpu, m, "three", 0, &k, &why), CADRE_RANGE, "two.cu has no kernel three");
     fails(dev_cuda_kernel_get(gpu, m, "one", 231425, &k, &why), CADRE_RANGE,
           "one asks for 231425 bytes of dynamic shared memory, a block of this GPU has 231424");
@@ -434,6 +437,8 @@ static cadre_err walk(void) {
     err = dev_cuda_module_new(gpu, &source, NULL, 0, &m, &why);
     if (!err) err = dev_cuda_kernel_get(gpu, m, "one", 2048, &k, &why);
     if (!err) err = dev_cuda_resident(gpu, &k, 128, 2048, &blocks, &why);
+    dev_cuda_launch two = {.kernel = &k, .block = {128}, .cluster = 2};
+    if (!err) err = dev_cuda_clusters(gpu, &two, &blocks, &why);
     if (!err) err = dev_cuda_memory(gpu, &has, &all, &why);
     if (!err) err = dev_cuda_alloc(gpu, 64, &p, &why);
     if (!err) err = dev_cuda_alloc_host(gpu, 64, &pinned, &why);

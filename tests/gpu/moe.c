@@ -438,14 +438,14 @@ static const char *const configs[] = {
     "wgmma=0 one=0 tokens=8 warps=8 up=8 down=8 kc=128 stages=4 ahead=64 told=0 router=8",
     "wgmma=0 one=0 tokens=8 warps=1 up=1 down=1 kc=64 stages=2 ahead=1 told=2 router=16",
     "wgmma=0 one=1 tokens=16 warps=4 up=3 down=5 kc=256 stages=3 ahead=1 told=1 router=32",
-    "wgmma=0 one=1 tokens=32 warps=8 up=16 down=16 kc=64 stages=4 ahead=256 told=0 router=64",
-    "wgmma=0 one=0 tokens=96 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 router=64",
+    "wgmma=0 one=1 tokens=32 warps=8 up=16 down=16 kc=64 stages=4 ahead=256 told=0 router=40",
+    "wgmma=0 one=0 tokens=96 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 router=48",
     "wgmma=0 one=0 tokens=8 warps=8 up=6 down=8 kc=128 stages=4 ahead=48 told=2 router=8 engine=0",
     "wgmma=0 one=0 tokens=16 warps=4 up=3 down=5 kc=256 stages=3 ahead=24 told=1 router=8 engine=0",
     "wgmma=0 one=0 tokens=32 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 told=0 router=8 engine=0",
     "wgmma=0 one=0 tokens=64 warps=8 up=16 down=16 kc=64 stages=4 ahead=64 told=0 router=8",
     "wgmma=1 widths=1 room=64 router=8",
-    "wgmma=1 widths=31 room=128 router=64",
+    "wgmma=1 widths=31 room=128 router=24",
     "wgmma=1 widths=488 router=32",
 };
 

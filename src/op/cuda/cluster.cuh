@@ -19,3 +19,11 @@ DEVICE u32 cluster_address(u32 mine, u32 rank) {
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(mine), "r"(rank));
     return address;
 }
+/* Until what blocks of the cluster sent is there: their stores are counted by the barrier. */
+DEVICE void barrier_wait_cluster(u32 barrier, u32 parity) {
+    asm volatile("{\n.reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n}" ::"r"(barrier), "r"(parity)
+                 : "memory");
+}

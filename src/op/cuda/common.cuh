@@ -160,6 +160,9 @@ DEVICE u64 policy_evict_first(void) {
 DEVICE void fence_async(void) { /* ordinary writes before, copies by the copy engine after */
     asm volatile("fence.proxy.async;" ::: "memory");
 }
+DEVICE void fence_async_shared(void) { /* writes to the block's own shared memory alone: does not wait for global memory */
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 #endif
 DEVICE int load_acquire(const int *p) {
     int v;

@@ -23,10 +23,22 @@ typedef struct router_args {
     float *logits;         /* [n][e] or NULL */
 } router_args;
 
-/* Bytes of dynamic shared memory of a block that takes `tokens` tokens; cluster: in clusters of 8, each block with an eighth. */
+/* Blocks of a cluster, each with an eighth of the inputs. */
+#define ROUTER_CLUSTER 8
+
+/* Bytes of dynamic shared memory of a block that takes 8 tokens; cluster: in clusters of 8, each block with an eighth. */
 #define ROUTER_QUADS(d)         (((d) + 31) / 32)
 #define ROUTER_EACH(d)          ((ROUTER_QUADS(d) + 7) / 8)
 #define ROUTER_PITCH(quads)     ((quads) * 64 + ((quads) % 2 ? 0 : 64))
 #define ROUTER_SUMS(experts)    (((experts) + 15) / 16 * 64)
-#define ROUTER_SHARED(tokens, d, experts, cluster) \
-    (16 + 64 * (experts) + (tokens) * ((cluster) ? ROUTER_PITCH(ROUTER_EACH(d)) + ROUTER_SUMS(experts) : ROUTER_PITCH(ROUTER_QUADS(d)) + 8 * ROUTER_SUMS(experts)))
+#define ROUTER_SHARED(d, experts, cluster) \
+    (16 + 64 * (experts) + 8 * ((cluster) ? ROUTER_PITCH(ROUTER_EACH(d)) + ROUTER_SUMS(experts) : ROUTER_PITCH(ROUTER_QUADS(d)) + 8 * ROUTER_SUMS(experts)))
+
+/* router_many.cu: chunks of 64 inputs in an eighth, parts of 8 row tiles of the experts, weights of both, sums of a token. The
+ * rings have x_stages chunks (all of an eighth, at least) and w_stages weights, and `sides` groups' sums. */
+#define ROUTER_MANY_THREADS 640
+#define ROUTER_CHUNKS(d)    ((ROUTER_EACH(d) + 1) / 2)
+#define ROUTER_PARTS(e)     (((e) + 127) / 128)
+#define ROUTER_UNIT(e)      ((e) > 112 ? 16384 : ((e) + 15) / 16 * 2048)
+#define ROUTER_MANY_SHARED(tokens, e, k, x_stages, w_stages, sides) \
+    ((x_stages) * ((tokens) * 128 + 16) + (w_stages) * (ROUTER_UNIT(e) + 8) + (sides) * ((tokens) * ROUTER_SUMS(e) + 16) + (e) * 8 + 128 * (k) + 32)

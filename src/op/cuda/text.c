@@ -42,6 +42,9 @@ bool op_cuda_text_is_header(const op_cuda_text *text) {
 #define WGMMA(tokens, widths, room, tasks)                                                                              \
     " -DTOKEN_TILES=" #tokens " -DWIDTHS=" #widths " -DROOM=" #room "*1024 -DMOST_TASKS=" #tasks
 
+#define RINGS(tokens, x, w, sides)                                                                                      \
+    " -DTOKEN_TILES=" #tokens " -DX_STAGES=" #x " -DW_STAGES=" #w " -DSIDES=" #sides
+
 #define COUNT(block, warps, atomics, private)                                                                           \
     "-DBLOCK=" #block " -DWARPS=" #warps " -DATOMICS=" #atomics " -DPRIVATE=" #private
 
@@ -78,9 +81,9 @@ const op_cuda_corner op_cuda_corners[] = {
     {"experts.cu", sm80, QWEN MMA(4, 8, 16, 16, 64, 4, 64, 0, 320)},
     {"experts.cu", both, NEMOTRON " -DCOPY_ENGINE=0" MMA(2, 8, 8, 8, 128, 4, 64, 0, 192)},
     {"experts.cu", sm80, ODD " -DACT=1" MMA(12, 8, 16, 16, 64, 3, 64, 1, 320)},
-    {"router.cu", both, SHAPE(2048, 768, 128, 8) " -DCOPY_ENGINE=0 -DX_F32=1 -DTOKEN_TILES=1"},
-    {"router.cu", sm80, SHAPE(7168, 2048, 256, 8) " -DX_F32=0 -DTOKEN_TILES=1"},
-    {"router.cu", sm80, ODD " -DX_F32=0 -DTOKEN_TILES=1"},
+    {"router.cu", both, SHAPE(2048, 768, 128, 8) " -DCOPY_ENGINE=0 -DX_F32=1"},
+    {"router.cu", sm80, SHAPE(7168, 2048, 256, 8) " -DX_F32=0"},
+    {"router.cu", sm80, ODD " -DX_F32=0"},
     /* ends of the knobs */
     {"one.cu", sm90, SHAPE(64, 320, 33, 3) " -DACT=2" ONE(3, 5, 1)},
     {"one.cu", sm90, SHAPE(192, 64, 33, 1) " -DACT=1" ONE(2, 8, 7)},
@@ -92,15 +95,20 @@ const op_cuda_corner op_cuda_corners[] = {
     {"prefill.cu", sm90, QWEN WGMMA(36, 496, 208, 384)},
     {"prefill.cu", sm90, SHAPE(64, 64, 4, 32) " -DACT=1" WGMMA(28, 85, 128, 1216)},
     /* routers */
-    {"router.cu", sm90, SHAPE(2048, 768, 128, 8) " -DX_F32=0 -DTOKEN_TILES=1"},
-    {"router.cu", sm90, SHAPE(2048, 768, 128, 8) " -DX_F32=0 -DTOKEN_TILES=4"},
-    {"router.cu", sm90, SHAPE(2048, 768, 128, 8) " -DX_F32=1 -DTOKEN_TILES=8"},
-    {"router.cu", sm90, SHAPE(2688, 1856, 128, 6) " -DX_F32=0 -DTOKEN_TILES=8"},
-    {"router.cu", sm90, SHAPE(2048, 1408, 64, 6) " -DX_F32=0 -DTOKEN_TILES=2"},
-    {"router.cu", sm90, SHAPE(256, 64, 18, 4) " -DX_F32=1 -DTOKEN_TILES=1"},
-    {"router.cu", sm90, ODD " -DX_F32=0 -DTOKEN_TILES=8"},
-    {"router.cu", sm90, SHAPE(7168, 2048, 256, 8) " -DX_F32=0 -DTOKEN_TILES=8"},
-    {"router.cu", sm90, SHAPE(48, 40, 257, 32) " -DX_F32=1 -DTOKEN_TILES=4"},
+    {"router.cu", sm90, SHAPE(2048, 768, 128, 8) " -DX_F32=0"},
+    {"router.cu", sm90, SHAPE(256, 64, 18, 4) " -DX_F32=1"},
+    {"router.cu", sm90, ODD " -DX_F32=0"},
+    {"router.cu", sm90, SHAPE(48, 40, 257, 32) " -DX_F32=1"},
+    {"router_many.cu", sm90, SHAPE(2048, 768, 128, 8) " -DX_F32=0" RINGS(3, 8, 4, 2)},
+    {"router_many.cu", sm90, SHAPE(2048, 768, 128, 8) " -DX_F32=0" RINGS(5, 8, 4, 2)},
+    {"router_many.cu", sm90, SHAPE(2048, 768, 128, 8) " -DX_F32=1" RINGS(6, 8, 4, 2)},
+    {"router_many.cu", sm90, SHAPE(2688, 1856, 128, 6) " -DX_F32=0" RINGS(6, 12, 6, 2)},
+    {"router_many.cu", sm90, SHAPE(2048, 1408, 64, 6) " -DX_F32=0" RINGS(5, 8, 4, 2)},
+    {"router_many.cu", sm90, SHAPE(7168, 2048, 256, 8) " -DX_F32=0" RINGS(5, 14, 4, 2)},
+    {"router_many.cu", sm90, SHAPE(256, 64, 18, 4) " -DX_F32=1" RINGS(2, 2, 1, 2)},
+    {"router_many.cu", sm90, ODD " -DX_F32=0" RINGS(6, 2, 1, 2)},
+    {"router_many.cu", sm90, SHAPE(48, 40, 257, 32) " -DX_F32=1" RINGS(4, 2, 3, 2)},
+    {"router_many.cu", sm90, SHAPE(512, 64, 1024, 8) " -DX_F32=0" RINGS(5, 1, 2, 1)},
     {"bits.cu", sm90, ""},
     /* counting: the old block and the new one, ends of the knobs */
     {"count.cu", every, COUNT(128, 4, 1, 0)},

@@ -24,7 +24,9 @@
     X(op_cuda_experts_cu, "experts.cu")               \
     X(op_cuda_prefill_cu, "prefill.cu")               \
     X(op_cuda_router_cuh, "router.cuh")               \
+    X(op_cuda_router_parts_cuh, "router_parts.cuh")   \
     X(op_cuda_router_cu, "router.cu")                 \
+    X(op_cuda_router_many_cu, "router_many.cu")       \
     X(op_cuda_lists_cuh, "lists.cuh")                 \
     X(op_cuda_lists_cu, "lists.cu")                   \
     X(op_cuda_pack_cu, "pack.cu")                     \

@@ -16,6 +16,23 @@ template <int LEFT> DEVICE void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
 template <int N> DEVICE_METHOD void wgmma(float *c, uint4 a, u64 tokens, int more);
+template <> DEVICE_METHOD void wgmma<16>(float *c, uint4 a, u64 tokens, int more) {
+    asm volatile("{\n.reg .pred add;\nsetp.ne.s32 add, %13, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
+                 "%0,%1,%2,%3,%4,%5,%6,%7"
+                 "}, {%8,%9,%10,%11}, %12, add, 1, 1, 0;\n}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
+                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(tokens), "r"(more));
+}
+template <> DEVICE_METHOD void wgmma<24>(float *c, uint4 a, u64 tokens, int more) {
+    asm volatile("{\n.reg .pred add;\nsetp.ne.s32 add, %17, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n24k16.f32.bf16.bf16 {"
+                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11"
+                 "}, {%12,%13,%14,%15}, %16, add, 1, 1, 0;\n}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11])
+                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(tokens), "r"(more));
+}
 template <> DEVICE_METHOD void wgmma<32>(float *c, uint4 a, u64 tokens, int more) {
     asm volatile("{\n.reg .pred add;\nsetp.ne.s32 add, %21, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
@@ -23,6 +40,28 @@ template <> DEVICE_METHOD void wgmma<32>(float *c, uint4 a, u64 tokens, int more
                  "}, {%16,%17,%18,%19}, %20, add, 1, 1, 0;\n}"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
                    "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])
+                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(tokens), "r"(more));
+}
+template <> DEVICE_METHOD void wgmma<40>(float *c, uint4 a, u64 tokens, int more) {
+    asm volatile("{\n.reg .pred add;\nsetp.ne.s32 add, %25, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n40k16.f32.bf16.bf16 {"
+                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+                 "%16,%17,%18,%19"
+                 "}, {%20,%21,%22,%23}, %24, add, 1, 1, 0;\n}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19])
+                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(tokens), "r"(more));
+}
+template <> DEVICE_METHOD void wgmma<48>(float *c, uint4 a, u64 tokens, int more) {
+    asm volatile("{\n.reg .pred add;\nsetp.ne.s32 add, %29, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {"
+                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+                 "%16,%17,%18,%19,%20,%21,%22,%23"
+                 "}, {%24,%25,%26,%27}, %28, add, 1, 1, 0;\n}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23])
                  : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(tokens), "r"(more));
 }
 template <> DEVICE_METHOD void wgmma<64>(float *c, uint4 a, u64 tokens, int more) {

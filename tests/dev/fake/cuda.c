@@ -409,6 +409,12 @@ int fake_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function
     *blocks = 2048 / threads;
     return 0;
 }
+int fake_cuOccupancyMaxActiveClusters(int *clusters, void *function, const driver_launch *l) {
+    GO_INSIDE("cuOccupancyMaxActiveClusters");
+    if (!function || l->count != 1 || l->attributes->id != DRIVER_LAUNCH_CLUSTER) return 1;
+    *clusters = l->grid_x == l->attributes->value.cluster.x ? 132 / (int)l->grid_x - 1 : 0;
+    return 0;
+}
 int fake_cuLaunchKernelEx(const driver_launch *l, void *function, void **args, void **extra) {
     GO_INSIDE("cuLaunchKernelEx");
     if (!function || extra) return 1;
