@@ -77,6 +77,7 @@ DEVICE void arrive_peer(u32 barrier) { /* what was read before may be written */
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+/* ---- barriers ---- */
 /* Where the i-th chunk of a turn's inputs is, and how often others were there. */
 DEVICE int x_stage(int turn, int i) {
     return turn % X_SIDES * CHUNKS + i;
@@ -84,8 +85,6 @@ DEVICE int x_stage(int turn, int i) {
 DEVICE u32 x_parity(int turn) {
     return (u32)(turn / X_SIDES & 1);
 }
-
-/* ---- barriers ---- */
 DEVICE void init(shared &s, int lane) {
     for (int i = lane; i < X_STAGES; i += 32) barrier_init(shared_address(&s.full[i]), 1), barrier_init(shared_address(&s.empty[i]), 4);
     for (int i = lane; i < W_STAGES; i += 32) barrier_init(shared_address(&s.weights[i]), 1);
@@ -310,6 +309,7 @@ extern "C" __global__ void __cluster_dims__(8, 1, 1) __launch_bounds__(THREADS, 
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     job j = job_of(a, memory);
     if (warp == 0) init(s, lane), fetch_first(a, s, j, lane);
+    __syncwarp(); /* what follows is for whole warps */
     for (int e = (int)threadIdx.x; e < EXPERTS; e += THREADS) s.count[e] = 0;
     cluster_arrive_relaxed(); /* each role waits for it when it needs the others' barriers */
     grid_wait();
@@ -321,6 +321,7 @@ extern "C" __global__ void __cluster_dims__(8, 1, 1) __launch_bounds__(THREADS, 
     } else if (warp < MULTIPLY + LOAD) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(LESS));
         load(a, s, j, warp - MULTIPLY, lane);
+        __syncwarp();
         cluster_wait();
         if (warp == MULTIPLY && lane == 0) fetch_soon(a);
     } else {
