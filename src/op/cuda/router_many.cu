@@ -165,6 +165,7 @@ DEVICE void load(const router_args &a, shared &s, const job &j, int warp, int la
     uint4 v[TOKENS / 4];
     read_chunk(a, j, v, 0, warp, lane);
     ready(); /* what is on its way needs no barrier yet */
+    cluster_wait();
     for (int turn = 0; has(j, turn); turn++)
         for (int i = warp; i < j.chunks; i += LOAD) {
             if (turn > 0 || i > warp) read_chunk(a, j, v, turn, i, lane);
@@ -321,8 +322,6 @@ extern "C" __global__ void __cluster_dims__(8, 1, 1) __launch_bounds__(THREADS, 
     } else if (warp < MULTIPLY + LOAD) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(LESS));
         load(a, s, j, warp - MULTIPLY, lane);
-        __syncwarp();
-        cluster_wait();
         if (warp == MULTIPLY && lane == 0) fetch_soon(a);
     } else {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(LESS));
