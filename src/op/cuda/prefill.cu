@@ -54,7 +54,7 @@ DEVICE int task_size(int all) {
 #define COLUMNS   256                /* that are combined at a time */
 #define SPLIT     (DOWN_TILES * 16 / COLUMNS) /* of them in an item of the down product */
 #define Y_PITCH   (DOWN_ROWS * 16)
-#define PARTS     (BLOCKS < 4 ? BLOCKS : 4) /* groups of columns; the last, which is combined when all else is done, is small */
+#define PARTS     (BLOCKS < 4 ? BLOCKS : 4) /* groups of columns; the last, which nothing is beside when it is combined, is small */
 #define X_BYTES   (UP_STEPS * 32)           /* of a row */
 #define X_ROWS    PREFILL_ROWS(D_MODEL)     /* that are on their way to the helper at a time */
 #define HELP      PREFILL_HELP(D_MODEL, CHOSEN)
@@ -339,9 +339,9 @@ struct worker {
 DEVICE void give_back(const worker &me, int stage) {
     if (me.lane < CLUSTER) arrive_there(me.empty + 8 * (u32)stage);
 }
-/* 64 rows by four warps. A task's tokens are multiplied in pieces of 64, 32, 64 and 128, those that make up its number best. Half a stage at a time, so that while its products run the weights of the next half are read into the
- * other registers. */
-#define HALF       (STEPS / 2)
+/* 64 rows by four warps. A task's tokens are multiplied in pieces of 64, 32, 64 and 128, those that make up its width. Half a
+ * stage at a time, so that while its products run the weights of the next half are read into the other registers. */
+#define HALF        (STEPS / 2)
 #define MASK_OF(i)  ((int)(0xfdb9a83120ull >> (i) * 4 & 15)) /* the pieces of 32 i tokens */
 #define PIECE_AT(i) ((i) == 0 ? 0 : (i) == 1 ? 64 : (i) == 2 ? 96 : (i) == 3 ? 160 : 288) /* its sums, in tokens */
 template <int N> DEVICE void piece_product(float *c, const uint4 *a, u64 tokens, int more) {

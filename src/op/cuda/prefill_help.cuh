@@ -112,11 +112,13 @@ DEVICE void combine(const experts_args &a, u32 from, const slot &s, int of, int 
     }
     if (column < Y_PITCH) put_eight(a, piece % a.n, column, sum);
 }
+/* Until the columns of a piece, and those before, are there everywhere. ready: the last group that is. */
 DEVICE void wait_columns(const experts_args &a, const shared &s, int piece, int pieces, int *ready) {
     int part = piece < pieces ? part_of(piece / a.n / SPLIT) : 0;
-    if (part <= *ready) return;
-    wait_count_long(&a.done_down[part], s.list.tasks * (part_begin(part + 1) - part_begin(part)) * CLUSTER);
-    *ready = part;
+    while (*ready < part) {
+        int next = ++*ready;
+        wait_count_long(&a.done_down[next], s.list.tasks * (part_begin(next + 1) - part_begin(next)) * CLUSTER);
+    }
 }
 /* As many pieces as BYTES hold, but no more than FEW, are on their way while one is combined; so are the slots of the next
  * few, and the number after. */
