@@ -26,7 +26,10 @@ cadre_err gpu_kernel_new(dev_cuda *gpu, const char *text, const char *name, cons
     dev_cuda_text headers[HEADERS];
     int n = 0;
     for (const op_cuda_text *t = op_cuda_texts; t->name; t++)
-        if (op_cuda_text_is_header(t) && n < HEADERS) headers[n++] = (dev_cuda_text){t->name, t->text};
+        if (op_cuda_text_is_header(t)) {
+            cadre_assert(n < HEADERS);
+            headers[n++] = (dev_cuda_text){t->name, t->text};
+        }
     dev_cuda_source source = {{text, op_cuda_text_get(text)}, headers, n};
     gpu_kernel k = {.threads = threads, .dynamic = (unsigned)dynamic};
     cadre_err err = dev_cuda_module_new(gpu, &source, options, count, &k.module, why);
@@ -120,7 +123,6 @@ static cadre_err compile_routers(moe_gpu *m, cadre_fail *why) {
     return err;
 }
 
-/* Without an engine no kernel may let the next one begin early: it would not wait. */
 static cadre_err compile_lists(moe_gpu *m, cadre_fail *why) {
     const struct {
         const char *name;

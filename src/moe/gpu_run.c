@@ -170,7 +170,8 @@ static cadre_err launch(const part *p, const profile_op *op, const gpu_kernel *k
                          .grid = {(unsigned)blocks},
                          .block = {k->threads},
                          .dynamic = k->dynamic,
-                         .overlap = !p->s->stamps, /* every text waits before it reads */
+                         .overlap =
+                             !p->s->stamps && p->m->experts.plan.key.engine, /* texts with it wait before they read */
                          .stream = p->run->stream,
                          .args = args};
     cadre_err err = dev_cuda_run(p->m->gpu, &l, p->why);

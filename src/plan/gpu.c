@@ -29,7 +29,7 @@ enum {
  * widths, of which tokens is the largest, and room; it has 8 warps with a row tile each in 2 blocks; that of one is
  * ahead. */
 static const rule rules[] = {
-    {TOKENS, 1, true, {0, 1, 8, NARROW, 168, 8, 6, 8, 128, 6, 48, 0, 0, 0}, "one token: its items fill whole waves"},
+    {TOKENS, 1, true, {0, 1, 8, NARROW, 168, 8, 6, 8, 128, 6, 48, 0, 0, 0}, "one token: every block has its share"},
     {TOKENS,
      PLAN_GPU_FEW,
      false,
@@ -95,8 +95,13 @@ static void fit_waves(const plan_gpu_key *key, plan_gpu_knobs *knobs) {
     knobs->down = fit_tiles(cuda_tiles(key->d), key->k, key->sms, MOST);
 }
 
+/* What a block may ask for: a little is kept for what is not asked for. */
+static size_t most_shared(const plan_gpu_key *key) {
+    return (size_t)key->smem - 1024;
+}
+
 static void fit_shared(const plan_gpu_key *key, plan_gpu_row *row) {
-    size_t shared = plan_gpu_shared(key, row), smem = (size_t)key->smem - 1024; /* some may be static */
+    size_t shared = plan_gpu_shared(key, row), smem = most_shared(key);
     if (row->knobs.wgmma && shared > smem) row->knobs.room -= (int)((shared - smem + 1023) / 1024);
     while (row->knobs.stages > 2 && plan_gpu_shared(key, row) > smem) row->knobs.stages--;
 }
@@ -135,7 +140,9 @@ static bool one_fits(const plan_gpu_key *key, const plan_gpu_row *row) {
 }
 
 static void fit_one(const plan_gpu_key *key, plan_gpu_row *row) {
-    if (row->knobs.one && !one_fits(key, row)) row->knobs.one = 0;
+    if (!row->knobs.one || one_fits(key, row)) return;
+    row->knobs.one = 0;
+    if (row->n_hi == 1 && !row->shadowed) row->rule = "one token: its items fill whole waves";
 }
 
 /* The router's choice can be waited for where there is a router, and few tokens. */
@@ -150,18 +157,22 @@ static int tokens_for(const plan_gpu_key *key, const rule *r) {
     return n > INT_MAX ? INT_MAX : (int)n;
 }
 
+static const char *wgmma_fault(const plan_gpu_key *key, const plan_gpu_knobs *k);
+
 static void policy_experts(plan_gpu *p) {
     for (size_t i = 0, lo = 1; i < sizeof rules / sizeof *rules; i++) {
         const rule *r = &rules[i];
         int hi = tokens_for(&p->key, r);
         if (hi < (int)lo || (r->knobs.wgmma && !wgmma_fits(&p->key))) continue;
-        plan_gpu_row *row = &p->rows[p->count++];
+        plan_gpu_row *row = &p->rows[p->count];
         *row = (plan_gpu_row){.n_lo = (int)lo, .n_hi = hi, .knobs = r->knobs, .source = "policy", .rule = r->text};
         row->knobs.engine = p->key.engine;
         if (r->fit) fit_waves(&p->key, &row->knobs);
         fit_one(&p->key, row);
         fit_told(&p->key, row);
         fit_shared(&p->key, row);
+        if (row->knobs.wgmma && wgmma_fault(&p->key, &row->knobs)) continue; /* too little is left for its ring */
+        p->count++;
         if (hi == INT_MAX) return;
         lo = (size_t)hi + 1;
     }
@@ -244,20 +255,21 @@ static const char *wgmma_fault(const plan_gpu_key *key, const plan_gpu_knobs *k)
     for (int widths = k->widths; widths; widths &= widths - 1) many++;
     if (!wgmma_fits(key)) return "wgmma needs compute capability 9.0, and d and f that fill up 64s";
     if (many < 1 || many > 5) return "widths are one to five: there are no registers for more";
-    if (k->room * 1024 < 2 * stage || k->room * 1024 < 8 * 512 * key->k) return "room for two stages is more than that";
+    if (k->room * 1024 < 2 * stage) return "room for two stages is more than that";
+    if (k->room * 1024 < 8 * 512 * key->k) return "room for a part of all slots of eight tokens is more than that";
     return NULL;
 }
 
 cadre_err plan_gpu_check(const plan_gpu_key *key, const plan_gpu_row *row, cadre_fail *why) {
     const plan_gpu_knobs *k = &row->knobs;
-    const char *wrong = k->wgmma ? wgmma_fault(key, k) : mma_fault(k);
+    const char *wrong = k->one ? NULL : k->wgmma ? wgmma_fault(key, k) : mma_fault(k);
     char text[160];
     plan_gpu_text(k, text, sizeof text);
     if (wrong) return cadre_fail_set(why, CADRE_RANGE, "%s cannot run: %s", text, wrong);
     size_t shared = plan_gpu_shared(key, row);
-    if (shared > (size_t)key->smem)
-        return cadre_fail_set(why, CADRE_RANGE, "%s cannot run: it takes %zu bytes of shared memory, a block has %d",
-                              text, shared, key->smem);
+    if (shared > most_shared(key))
+        return cadre_fail_set(why, CADRE_RANGE, "%s cannot run: it takes %zu bytes of shared memory, a block has %zu",
+                              text, shared, most_shared(key));
     return CADRE_OK;
 }
 
@@ -323,15 +335,33 @@ bool plan_gpu_set(const char *assignment, cadre_err *err, cadre_fail *why) {
     return false;
 }
 
+/* Knobs that the row's kernel does not read are 0: they make no difference. */
+static void settle(const plan_gpu_key *key, plan_gpu_row *row) {
+    plan_gpu_knobs *k = &row->knobs;
+    fit_one(key, row), fit_told(key, row);
+    if (k->wgmma && overrides[KNOB_room] == PLAN_GPU_POLICY) fit_shared(key, row);
+    if (k->one)
+        *k = (plan_gpu_knobs){.one = 1, .tokens = k->tokens, .ahead = k->ahead, .engine = k->engine};
+    else if (k->wgmma)
+        *k = (plan_gpu_knobs){
+            .wgmma = 1, .tokens = k->tokens, .widths = k->widths, .room = k->room, .engine = k->engine};
+    else
+        k->widths = k->room = 0;
+}
+
 /* Overrides of the knobs [from, to) that this row has. */
-static void apply(plan_gpu_row *row, int from, int to) {
+static void apply(const plan_gpu_key *key, plan_gpu_row *row, int from, int to) {
+    plan_gpu_row policy = *row;
     int *v = (int *)&row->knobs;
-    plan_gpu_knobs before = row->knobs;
     for (int i = from; i < to; i++)
         if (overrides[i] != PLAN_GPU_POLICY) v[i] = overrides[i];
-    if (!memcmp(&before, &row->knobs, sizeof before)) return;
+    if (from == 0) settle(key, &policy), settle(key, row);
+    if (!memcmp(&policy.knobs, &row->knobs, sizeof row->knobs)) {
+        row->rule = policy.rule;
+        return;
+    }
     row->source = "override", row->rule = "set by switch";
-    row->shadowed = true, row->shadows = before;
+    row->shadowed = true, row->shadows = policy.knobs;
 }
 
 /* ---- the plan ---- */
@@ -359,11 +389,8 @@ cadre_err plan_gpu_make(const plan_gpu_key *key, plan_gpu *p, cadre_fail *why) {
     if (err) return err;
     policy_experts(p);
     if (key->router) policy_router(p);
-    for (int i = 0; i < p->count; i++) {
-        apply(&p->rows[i], 0, KNOB_router), fit_one(key, &p->rows[i]), fit_told(key, &p->rows[i]);
-        if (p->rows[i].knobs.wgmma && overrides[KNOB_room] == PLAN_GPU_POLICY) fit_shared(key, &p->rows[i]);
-    }
-    for (int i = 0; i < p->router_count; i++) apply(&p->routers[i], KNOB_router, KNOB_router + 1);
+    for (int i = 0; i < p->count; i++) apply(key, &p->rows[i], 0, KNOB_router);
+    for (int i = 0; i < p->router_count; i++) apply(key, &p->routers[i], KNOB_router, KNOB_router + 1);
     merge(p->rows, &p->count);
     merge(p->routers, &p->router_count);
     for (int i = 0; i < p->count && !err; i++) err = plan_gpu_check(key, &p->rows[i], why);

@@ -10,7 +10,7 @@
 #define PLAN_GPU_KNOBS(X)                                                                                   \
     X(wgmma, 0, 1, "multiply by wgmma, else by mma")                                                        \
     X(one, 0, 1, "one token: by the kernel for it, where the shape allows")                                 \
-    X(tokens, 8, 256, "tokens of an expert that share one pass over its weights")                           \
+    X(tokens, 8, 288, "tokens of an expert that share one pass over its weights")                           \
     X(widths, 1, 511, "wgmma: which numbers of tokens it has, bit i for 32 (i + 1); the largest is a pass") \
     X(room, 1, 227, "wgmma: KB of a block's ring")                                                          \
     X(warps, 1, 16, "warps that multiply")                                                                  \
@@ -104,7 +104,7 @@ cadre_err plan_gpu_check(const plan_gpu_key *key, const plan_gpu_row *row, cadre
 /* The kernel that runs a row: "router_bf16_sm90", "router_many_bf16_sm90", "one_bf16_sm90", "experts_bf16_sm90",
  * "prefill_bf16_sm90". */
 const char *plan_gpu_kernel(const plan_gpu_row *row);
-/* "mma tokens=8 warps=8 up=6 down=8 kc=128 stages=6 ahead=64". */
+/* "mma tokens=8 warps=8 up=6 down=8 kc=128 stages=6 ahead=64 told=0", "wgmma widths=64,96 room=168", "one ahead=48". */
 void plan_gpu_text(const plan_gpu_knobs *knobs, char *text, size_t size);
 
 /* Switches: i-th knob's name, range, and its override or PLAN_GPU_POLICY. */

@@ -280,7 +280,7 @@ static size_t differing(const float *a, const float *b, size_t n) {
 /* ---- what is tested of a shape ---- */
 
 /* The last is the most: MOST, or FEW where a sanitizer slows everything down. */
-static const int all_counts[] = {1, 7, 8, 9, 33, 200, MOST}, few_counts[] = {1, 9, FEW};
+static const int all_counts[] = {1, 7, 8, 9, 33, 50, 200, 300, MOST}, few_counts[] = {1, 9, FEW};
 static const int *counts = all_counts;
 static int count_of_counts = sizeof all_counts / sizeof *all_counts, most = MOST;
 
@@ -451,7 +451,7 @@ static const char *const configs[] = {
 
 static bool runs(const shape *s, const char *config) {
     const cadre_moe_desc *d = &s->desc;
-    bool whole = (d->d + 31) / 32 % 2 == 0 && (d->f + 31) / 32 % 2 == 0 && d->shared_f % 64 == 0;
+    bool whole = (d->d + 31) / 32 % 2 == 0 && (d->f + 31) / 32 % 2 == 0 && (d->shared_f + 31) / 32 % 2 == 0;
     return whole || strncmp(config, "wgmma=1", 7) != 0;
 }
 
@@ -498,6 +498,7 @@ static const shape shapes[] = {
      {.d = 128, .f = 64, .e = 16, .k = 2, .shared_f = 192, .scale = 0.5f},
      .shared_gate = true,
      .bf16 = true},
+    {"d=1344 f=320 e=4 shared", {.d = 1344, .f = 320, .e = 4, .k = 1, .shared_f = 64}, .bf16 = true},
     {"d=100 f=60 e=7 relu2 shared",
      {.d = 100, .f = 60, .e = 7, .k = 7, .act = RELU2, .shared_f = 50, .renormalize = true},
      .bias = false},

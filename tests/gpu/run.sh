@@ -17,6 +17,7 @@ if [ -n "$SANITIZER" ]; then
     set -- few "$@"
 fi
 part=0
+case " ${ONLY:-moe} " in *" moe "*) ;; *) PARTS=0 ;; esac
 while [ $part -lt "${PARTS:-0}" ] && [ -z "$SANITIZER" ]; do
     "$build/gpu/moe" "compile=$part/$PARTS" "$@" >/dev/null 2>&1 &
     part=$((part + 1))

@@ -28,7 +28,7 @@ static inline void tap_start(int argc, char **argv) {
             tap_few = true;
             continue;
         }
-        if (sscanf(argv[i], "compile=%d/%d", &tap_part, &tap_parts) == 2) continue;
+        if (sscanf(argv[i], "compile=%d/%d", &tap_part, &tap_parts) == 2 && tap_parts > 0) continue;
         if (!cadre_set(argv[i], &why)) continue;
         printf("not ok - %s\n", why.text);
         exit(2);

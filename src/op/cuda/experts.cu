@@ -31,6 +31,7 @@ DEVICE int task_size(int all) {
 }
 #include "experts_parts.cuh"
 #include "told.cuh"
+#define MOST_TILES (UP_TILES > DOWN_TILES ? UP_TILES : DOWN_TILES)
 
 #define STEPS     (KC / 16)
 #define PRODUCERS 3 /* one that copies weights, one activations, one tells what is done */
@@ -84,6 +85,28 @@ DEVICE void tell(telling &t, int lane) {
         }
         at.next();
     }
+}
+
+#define EACH_LANE ((EXPERTS + 31) / 32)
+/* Tasks in order of experts, by one warp, when their counts are there. first: where in a list of all pairs an expert's begin, or NULL. */
+DEVICE void list_counted(task_list &l, u8 *first, int lane) {
+    int n[EACH_LANE], pairs = 0, tasks = 0;
+#pragma unroll
+    for (int i = 0; i < EACH_LANE; i++) {
+        int e = lane * EACH_LANE + i;
+        n[i] = e < EXPERTS ? l.counts[e] : 0;
+        pairs += n[i], tasks += ceil_div(n[i], TOKENS);
+    }
+    int sum = scan(first ? tasks << 16 | pairs : tasks, lane), all = first ? sum >> 16 : sum; /* few pairs, if they count */
+    int task = all - tasks, at = (sum & 0xffff) - pairs;
+#pragma unroll
+    for (int i = 0; i < EACH_LANE; i++) {
+        int e = lane * EACH_LANE + i;
+        if (first && e < EXPERTS) first[e] = (u8)at;
+        at += n[i];
+        for (int j = 0; j < ceil_div(n[i], TOKENS); j++) l.task[task++] = (u32)e << 16 | (u32)j;
+    }
+    if (lane == 31) l.tasks = all;
 }
 
 struct shared {

@@ -33,7 +33,8 @@ typedef struct experts_args {
 #define EXPERTS_STAGE(tokens, tiles, kc) ((kc) / 64 * (tiles) * 2048 + (tokens) * (2 * (kc) + 64))
 #define EXPERTS_SHARED(tokens, tiles, kc, stages, experts, tasks) \
     ((stages) * (EXPERTS_STAGE(tokens, tiles, kc) + 64) + ((stages) + 1) * (tokens) * 4 + (experts) * 5 + (tasks) * 4 + 512)
-/* prefill: beside its ring. The helper has rows of x on their way, 12 KB of them, later a piece of y from all slots. */
+/* prefill: beside its ring. The helper has rows of x on their way (about 12 KB, one to eight rows), later a piece of y from all
+ * slots. */
 #define PREFILL_SLOTS   12
 #define PREFILL_ROW(d)  (((d) + 31) / 32 * 64)
 #define PREFILL_ROWS(d) (PREFILL_ROW(d) > 6144 ? 1 : PREFILL_ROW(d) < 1536 ? 8 : 12288 / PREFILL_ROW(d))

@@ -1,12 +1,10 @@
 /* experts_parts.cuh: what the texts that take tokens by tasks share (experts.cu for few, prefill.cu for many): tasks and
  * items, the slots of a token. A *task* is an expert with up to TOKENS of its pairs; an *item* is some row tiles of
- * one task. Items come in a fixed order, all of the up product and then the down product, task by task; blocks draw them
- * from a counter.
+ * one task. Items come in a fixed order, all of the up product and then the down product; blocks draw them from a counter.
  */
 /* What the text says before: experts_shape.cuh, and how many of an expert's pairs a task takes (task_size). */
 #define GROUPS     ((UP_ROWS + UP_TILES - 1) / UP_TILES)
 #define BLOCKS     ((DOWN_ROWS + DOWN_TILES - 1) / DOWN_TILES)
-#define MOST_TILES (UP_TILES > DOWN_TILES ? UP_TILES : DOWN_TILES)
 #define TOKENS     (8 * TOKEN_TILES)
 
 /* What an item is. */
@@ -24,7 +22,7 @@ DEVICE int steps_of(const work &w) {
 struct task_list {
     int tasks;
     int counts[EXPERTS];
-    u32 task[MOST_TASKS]; /* expert << 16 | which TOKENS of it */
+    u32 task[MOST_TASKS]; /* expert << 16 | which task of it */
     int row[TASK_ROWS];   /* the first of its rows of activations, a multiple of 8 */
 };
 
@@ -43,48 +41,6 @@ DEVICE void pairs_of(const task_list &l, int task, int *expert, int *first, int 
     *first = (int)(l.task[task] & 0xffffu) * each;
     *count = min(each, all - *first);
 }
-#define EACH_LANE ((EXPERTS + 31) / 32)
-/* Tasks in order of experts, by one warp, when their counts are there. first: where in a list of all pairs an expert's begin, or NULL. */
-DEVICE void list_counted(task_list &l, u8 *first, int lane) {
-    int n[EACH_LANE], pairs = 0, tasks = 0;
-#pragma unroll
-    for (int i = 0; i < EACH_LANE; i++) {
-        int e = lane * EACH_LANE + i;
-        n[i] = e < EXPERTS ? l.counts[e] : 0;
-        pairs += n[i], tasks += ceil_div(n[i], TOKENS);
-    }
-    int sum = scan(first ? tasks << 16 | pairs : tasks, lane), all = first ? sum >> 16 : sum; /* few pairs, if they count */
-    int task = all - tasks, at = (sum & 0xffff) - pairs;
-#pragma unroll
-    for (int i = 0; i < EACH_LANE; i++) {
-        int e = lane * EACH_LANE + i;
-        if (first && e < EXPERTS) first[e] = (u8)at;
-        at += n[i];
-        for (int j = 0; j < ceil_div(n[i], TOKENS); j++) l.task[task++] = (u32)e << 16 | (u32)j;
-    }
-    if (lane == 31) l.tasks = all;
-}
-/* Tasks in order of experts, by one warp. */
-DEVICE void list_tasks(const experts_args &a, task_list &l, int lane) {
-    const int rounds = (EXPERTS + 31) / 32;
-    int tasks = 0, rows = 0, count[rounds];
-#pragma unroll
-    for (int i = 0; i < rounds; i++) count[i] = i * 32 + lane < EXPERTS ? a.counts[i * 32 + lane] : 0;
-#pragma unroll
-    for (int i = 0; i < rounds; i++) {
-        int e = i * 32 + lane, n = ceil_div(count[i], TOKENS), sum = scan(n, lane);
-        if (e < EXPERTS) l.counts[e] = count[i];
-        for (int j = 0; j < n; j++) l.task[tasks + sum - n + j] = (u32)e << 16 | (u32)j;
-        if (TASK_ROWS > 1) {
-            int wide = ceil_div(count[i], 8) * 8, at = scan(wide, lane);
-            for (int j = 0; j < n; j++) l.row[tasks + sum - n + j] = rows + at - wide + j * task_size(count[i]);
-            rows += __shfl_sync(~0u, at, 31);
-        }
-        tasks += __shfl_sync(~0u, sum, 31);
-    }
-    if (lane == 0) l.tasks = tasks;
-}
-
 /* ---- waiting for other blocks ---- */
 /* By whole warps: until the counter is there, and what was written before it can be read. */
 DEVICE void wait_count(const int *counter, int least) {

@@ -8,7 +8,8 @@
  *              '--> h (of every block) --> '--> y of all slots --> out
  *
  * While h is awaited the ring fills with the down product's weights. The router's ids and h are told by their data (told.cuh).
- * A block has all slots of its columns and combines them itself.
+ * A block has all slots of its columns and combines them itself. Shares are fixed: a block that finds no free multiprocessor is
+ * waited for by all others.
  *
  * The first of the 8 columns of mma.m16n8k16 is the token: the bits are those of experts.cu (docs/numerics.md).
  */
@@ -164,7 +165,7 @@ DEVICE void combine(const experts_args &a, const shared &s, int column) {
     if (a.out_bf16)
         ((bf16 *)a.out)[at] = to_bf16(sum);
     else
-        ((float *)a.out)[at] = a.add ? __fadd_rn(((float *)a.out)[at], sum) : sum;
+        ((float *)a.out)[at] = sum;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) one(const __grid_constant__ experts_args a) {

@@ -52,7 +52,7 @@ DEVICE int task_size(int all) {
 #define ITEMS     (SLOTS + 4) /* that are known at a time */
 #define UNIT      8                  /* rows that are gathered at a time */
 #define COLUMNS   256                /* that are combined at a time */
-#define SPLIT     (DOWN_TILES * 16 / COLUMNS) /* of them in an item of the down product */
+#define SPLIT     (DOWN_TILES * 16 / COLUMNS) /* of them in an item of the down product: 1 */
 #define Y_PITCH   (DOWN_ROWS * 16)
 #define PARTS     (BLOCKS < 4 ? BLOCKS : 4) /* groups of columns; the last, which nothing is beside when it is combined, is small */
 #define X_BYTES   (UP_STEPS * 32)           /* of a row */
@@ -60,7 +60,7 @@ DEVICE int task_size(int all) {
 #define HELP      PREFILL_HELP(D_MODEL, CHOSEN)
 #define STAGED    (ACT != 2)                /* a block's part of an up product is one chunk of h, and goes out through a stage */
 
-/* An item's results on their way: from a stage, unless stage is -1, then counted. */
+/* An item's results: taken out of a stage first, unless stage is -1; then counted. */
 struct parcel {
     int *counter; /* NULL: no more */
     bf16 *to;
@@ -85,6 +85,24 @@ static_assert(sizeof(shared) <= PREFILL_FIXED(EXPERTS, MOST_TASKS, D_MODEL, CHOS
 static_assert(ROOM >= 2 * (W_BYTES + TOKENS * 128) && ROOM % 1024 == 0, "two stages at least, on 1024 bytes");
 static_assert(WIDTHS >> (TOKENS / 32 - 1) == 1 && TOKENS % 32 == 0 && TOKENS <= 288, "a task takes the widest");
 
+/* Tasks in order of experts, by one warp. */
+DEVICE void list_tasks(const experts_args &a, task_list &l, int lane) {
+    const int rounds = (EXPERTS + 31) / 32;
+    int tasks = 0, rows = 0, count[rounds];
+#pragma unroll
+    for (int i = 0; i < rounds; i++) count[i] = i * 32 + lane < EXPERTS ? a.counts[i * 32 + lane] : 0;
+#pragma unroll
+    for (int i = 0; i < rounds; i++) {
+        int e = i * 32 + lane, n = ceil_div(count[i], TOKENS), sum = scan(n, lane);
+        if (e < EXPERTS) l.counts[e] = count[i];
+        for (int j = 0; j < n; j++) l.task[tasks + sum - n + j] = (u32)e << 16 | (u32)j;
+        int wide = ceil_div(count[i], 8) * 8, at = scan(wide, lane);
+        for (int j = 0; j < n; j++) l.row[tasks + sum - n + j] = rows + at - wide + j * task_size(count[i]);
+        rows += __shfl_sync(~0u, at, 31);
+        tasks += __shfl_sync(~0u, sum, 31);
+    }
+    if (lane == 0) l.tasks = tasks;
+}
 /* The first item column of a group. */
 DEVICE int part_begin(int part) {
     const int last = (BLOCKS + 5) / 8;
@@ -122,76 +140,7 @@ DEVICE int wide_of(int count) {
     return ceil_div(count, 8) * 8;
 }
 
-/* ---- between the blocks of a cluster ---- */
-/* At a cluster_address. Released to this block alone, as far as the words go: what is handed over is that reads are done, and
- * a release to the cluster would wait for all of this thread's writes on their way to memory. */
-DEVICE void arrive_there(u32 barrier, int times = 1) {
-    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0], %1;" ::"r"(barrier), "r"(times) : "memory");
-}
-/* A word into another block, counted by its barrier. */
-DEVICE void send(u32 to, int word, u32 barrier) {
-    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to), "r"(word), "r"(barrier) : "memory");
-}
-/* Out of this block. bytes: a multiple of 16. */
-DEVICE void bulk_store(void *to, u32 from, u32 bytes) {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes) : "memory");
-}
-DEVICE void bulk_read() { /* what this thread stores may be overwritten */
-    asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;" ::: "memory");
-}
-DEVICE void bulk_written() {
-    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-}
-/* Until the counter is there: long, so that asking seldom costs nothing. */
-DEVICE void wait_count_long(const int *counter, int least) {
-    if ((threadIdx.x & 31) == 0)
-        while (load_acquire(counter) < least) __nanosleep(500);
-    __syncwarp();
-}
-/* Into the same place of all blocks; each block's barrier counts what it gets. */
-DEVICE void bulk_copy_all(u32 to, const void *from, u32 bytes, u32 barrier) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(to),
-                 "l"(from), "r"(bytes), "r"(barrier), "h"((u16)((1 << CLUSTER) - 1))
-                 : "memory");
-}
-
-/* ---- the ring ---- */
-/* Stages one behind the other in ROOM bytes, as large as their tokens, from the start again where the end is too near. Those
- * who fill it and those who empty it find the same places, since they see the same sizes. */
-struct ring {
-    int slot, parity;
-    u32 head; /* where the next may begin */
-    DEVICE_METHOD void next() {
-        if (++slot == SLOTS) slot = 0, parity ^= 1;
-    }
-    DEVICE_METHOD u32 begin(u32 bytes, u32 reach) { /* reach: as far as it is read */
-        u32 at = head + reach <= ROOM ? head : 0;
-        head = at + bytes;
-        return at;
-    }
-};
-/* What is not free yet, for the one who fills; a whole warp. */
-struct fill {
-    ring r, oldest;
-    int used;
-    u32 bytes, mine; /* lane i: what slot i takes, with what it left out at the end */
-};
-/* A stage as soon as there is room for it. */
-DEVICE u32 place(shared &s, fill &f, u32 bytes, u32 reach, int lane) {
-    u32 before = f.r.head, at = f.r.begin(bytes, reach), whole = at < before ? ROOM - before + bytes : bytes;
-    while (f.used == SLOTS || f.bytes + whole > ROOM) {
-        barrier_wait(shared_address(&s.empty[f.oldest.slot]), (u32)f.oldest.parity);
-        f.bytes -= __shfl_sync(~0u, f.mine, f.oldest.slot);
-        f.used--;
-        f.oldest.next();
-    }
-    if (lane == f.r.slot) f.mine = whole;
-    f.bytes += whole, f.used++;
-    return at;
-}
-DEVICE u32 stage_bytes(int wide) {
-    return (u32)(W_BYTES + wide * 128);
-}
+#include "prefill_ring.cuh"
 
 /* ---- items by turns ---- */
 struct turn {
@@ -315,10 +264,10 @@ DEVICE void hand_over(shared &s, teller *at, const parcel &p, int warp, int lane
     }
     at->next();
 }
-/* The warp that tells, one lane of it. */
-DEVICE void tell(shared &s) {
+/* The warp that tells, one lane of it. When it ends, nothing of this block is in the ring any more. */
+DEVICE void tell(shared &s, int lane) {
     teller at = {0, 0};
-    for (;; at.next()) {
+    for (; lane == 0; at.next()) {
         barrier_wait(shared_address(&s.stored[at.slot]), (u32)at.parity);
         parcel p = s.sent[at.slot];
         if (!p.counter) break;
@@ -331,6 +280,8 @@ DEVICE void tell(shared &s) {
         add_release(p.counter, 1);
         barrier_arrive(shared_address(&s.told[at.slot]));
     }
+    __syncwarp();
+    sync_warps(1, 32 * (WARPS + 1));
 }
 struct worker {
     int warp, lane;
@@ -558,11 +509,7 @@ extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THR
         else if (warp == 1)
             copy(a, s, stages, rank, lane);
         else if (warp == 2)
-            {
-            if (lane == 0) tell(s);
-            __syncwarp();
-            sync_warps(1, 32 * (WARPS + 1));
-        }
+            tell(s, lane);
         else
             gather(a, s, lane), combine_rest<HELP>(a, s, shared_address(s.help), lane);
     } else {

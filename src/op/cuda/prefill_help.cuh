@@ -112,9 +112,15 @@ DEVICE void combine(const experts_args &a, u32 from, const slot &s, int of, int 
     }
     if (column < Y_PITCH) put_eight(a, piece % a.n, column, sum);
 }
+/* Until the counter is there: long, so that asking seldom costs nothing. */
+DEVICE void wait_count_long(const int *counter, int least) {
+    if ((threadIdx.x & 31) == 0)
+        while (load_acquire(counter) < least) __nanosleep(500);
+    __syncwarp();
+}
 /* Until the columns of a piece, and those before, are there everywhere. ready: the last group that is. */
-DEVICE void wait_columns(const experts_args &a, const shared &s, int piece, int pieces, int *ready) {
-    int part = piece < pieces ? part_of(piece / a.n / SPLIT) : 0;
+DEVICE void wait_columns(const experts_args &a, const shared &s, int piece, int *ready) {
+    int part = part_of(piece / a.n / SPLIT);
     while (*ready < part) {
         int next = ++*ready;
         wait_count_long(&a.done_down[next], s.list.tasks * (part_begin(next + 1) - part_begin(next)) * CLUSTER);
@@ -126,12 +132,12 @@ template <int BYTES> DEVICE void combine_rest(const experts_args &a, const share
     const int DEEP = BYTES / ASIDE < FEW ? BYTES / ASIDE : FEW;
     static_assert(DEEP > 0, "one piece at least");
     int pieces = a.n * BLOCKS * SPLIT, ready = -1, drawn = 0, at = 0;
-    wait_columns(a, s, 0, pieces, &ready); /* all rows have their places, too */
+    wait_columns(a, s, 0, &ready); /* all rows have their places, too */
     if (lane == 0) drawn = atomicAdd(a.next + 2, 2 * FEW);
     int now = __shfl_sync(~0u, drawn, 0), next = now + FEW;
     if (now >= pieces) return;
     slot have = slot_of(a, now, lane), then;
-    wait_columns(a, s, min(now + FEW, pieces) - 1, pieces, &ready);
+    wait_columns(a, s, min(now + FEW, pieces) - 1, &ready);
     for (int i = 0; i < DEEP; i++) bring_y(a, buffer + (u32)i * ASIDE, have, i, now + i, pieces, lane);
     for (; now < pieces; now = next, have = then, next = __shfl_sync(~0u, drawn, 0)) {
         if (lane == 0) drawn = atomicAdd(a.next + 2, FEW);
@@ -144,7 +150,7 @@ template <int BYTES> DEVICE void combine_rest(const experts_args &a, const share
             if (now + i < pieces) combine(a, part, have, i, now + i, lane);
             __syncwarp();
             int j = i + DEEP;
-            if (j == FEW) wait_columns(a, s, min(next + FEW, pieces) - 1, pieces, &ready);
+            if (j == FEW) wait_columns(a, s, min(next + FEW, pieces) - 1, &ready);
             if (j < FEW)
                 bring_y(a, part, have, j, now + j, pieces, lane);
             else

@@ -18,6 +18,7 @@
     X(op_cuda_experts_cuh, "experts.cuh")             \
     X(op_cuda_experts_shape_cuh, "experts_shape.cuh") \
     X(op_cuda_experts_parts_cuh, "experts_parts.cuh") \
+    X(op_cuda_prefill_ring_cuh, "prefill_ring.cuh")   \
     X(op_cuda_prefill_help_cuh, "prefill_help.cuh")   \
     X(op_cuda_told_cuh, "told.cuh")                   \
     X(op_cuda_one_cu, "one.cu")                       \
