@@ -35,7 +35,7 @@ static const rule rules[] = {
      false,
      {0, 0, 8, NARROW, 168, 8, 8, 8, 128, 5, 64, 2, 0, 0},
      "up to 8 tokens: begin before the router ends"},
-    {ROWS, 2, false, {0, 0, 8, NARROW, 168, 8, 8, 8, 128, 6, 64, 0, 0, 0}, "up to 2 rows an expert: 8 tokens a pass"},
+    {ROWS, 2, false, {0, 0, 8, NARROW, 168, 8, 8, 8, 128, 5, 64, 0, 0, 0}, "up to 2 rows an expert: 8 tokens a pass"},
     {ROWS, 6, false, {0, 0, 16, NARROW, 168, 8, 8, 8, 128, 5, 64, 0, 0, 0}, "up to 6 rows an expert: 16 tokens a pass"},
     {ROWS,
      12,

@@ -60,7 +60,7 @@ const op_cuda_corner op_cuda_corners[] = {
     {"one.cu", sm90, DEMO ONE(4, 8, 7)},
     {"experts.cu", sm90, QWEN MMA(1, 8, 6, 8, 128, 6, 48, 0, 192)},
     {"experts.cu", sm90, QWEN MMA(1, 8, 8, 8, 128, 5, 64, 2, 192)},
-    {"experts.cu", sm90, QWEN MMA(1, 8, 8, 8, 128, 6, 64, 0, 192)},
+    {"experts.cu", sm90, QWEN MMA(1, 8, 8, 8, 128, 5, 64, 0, 192)},
     {"experts.cu", sm90, QWEN MMA(2, 8, 8, 8, 128, 5, 64, 0, 192)},
     {"experts.cu", sm90, QWEN MMA(3, 8, 16, 16, 64, 5, 64, 0, 192)},
     {"experts.cu", sm90, QWEN MMA(4, 8, 16, 16, 64, 5, 64, 0, 320)},
