@@ -193,10 +193,11 @@ static void policy_router(plan_gpu *p) {
 }
 
 int plan_gpu_soon(const plan_gpu_key *key, int n) {
-    enum { ROWS_LEAST = 4, KB = 4 * 1024, UNIT = 16 };
+    enum { FEW = 4, SOME = 12, MANY = 40, UNIT = 16 }; /* mean rows of an expert */
     int64_t all = (int64_t)key->e * cuda_up_tiles(key->f, gated(key)) * cuda_steps(key->d) / 2; /* tiles of half a KB */
-    if (!key->engine || (int64_t)n * key->k < (int64_t)ROWS_LEAST * key->e) return 0;
-    return all < KB ? (int)all / UNIT * UNIT : KB;
+    int64_t rows = (int64_t)n * key->k / key->e;
+    int most = !key->engine || rows < FEW ? 0 : rows < SOME || rows > MANY ? 4 * 1024 : 12 * 1024;
+    return all < most ? (int)all / UNIT * UNIT : most;
 }
 
 /* ---- what kernels need ---- */
