@@ -387,6 +387,10 @@ template <int T> DEVICE void store(const experts_args &a, const shared &s, const
     }
 }
 
+/* How far behind the last row tile of a stage a warp's would be: it reads the last, and stores nothing. */
+DEVICE u32 spare_tiles(int tile) {
+    return OWN * WARPS > MOST_TILES ? (u32)max(0, tile - (MOST_TILES - 1)) : 0;
+}
 template <int T> DEVICE void make(const experts_args &a, const work &w, shared &s, u32 stages, ring &r, int turn, int warp, int lane) {
     float c[OWN * T * 4] = {};
     int g = lane >> 2, q = lane & 3, steps = steps_of(w);
@@ -400,8 +404,9 @@ template <int T> DEVICE void make(const experts_args &a, const work &w, shared &
             uint4 w0[OWN], w1[OWN];
 #pragma unroll
             for (int o = 0; o < OWN; o++) {
-                u32 at = weights + (u32)(i / 4 * CHUNK + o * WARPS * 2048 + i % 4 * 512);
-                if (here - i / 4 * 4 < 4) at -= (u32)(o * WARPS + warp) * 1024; /* the last chunk, of two steps */
+                u32 at = weights + (u32)(i / 4 * CHUNK + o * WARPS * 2048 + i % 4 * 512), spare = spare_tiles(o * WARPS + warp);
+                if (spare) at -= spare * 2048;
+                if (here - i / 4 * 4 < 4) at -= ((u32)(o * WARPS + warp) - spare) * 1024; /* the last chunk, of two steps */
                 w0[o] = load_shared16(at), w1[o] = load_shared16(at + 512);
             }
 #pragma unroll
