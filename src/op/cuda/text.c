@@ -88,6 +88,7 @@ const op_cuda_corner op_cuda_corners[] = {
     {"one.cu", sm90, SHAPE(64, 320, 33, 3) " -DACT=2" ONE(3, 5, 1)},
     {"one.cu", sm90, SHAPE(192, 64, 33, 1) " -DACT=1" ONE(2, 8, 7)},
     {"experts.cu", sm90, ODD " -DACT=0" MMA(1, 1, 1, 1, 64, 2, 1, 2, 64)},
+    {"experts.cu", sm90, DEMO MMA(1, 8, 1, 1, 128, 6, 48, 0, 64)}, /* more warps than row tiles */
     {"experts.cu", sm90, ODD " -DACT=1" MMA(2, 4, 3, 5, 256, 3, 24, 1, 64)},
     {"experts.cu", sm90, ODD " -DACT=2" MMA(4, 12, 12, 24, 64, 3, 96, 0, 64)},
     {"experts.cu", sm90, ODD " -DACT=0" MMA(12, 8, 16, 16, 64, 4, 64, 0, 320)},
