@@ -430,7 +430,7 @@ DEVICE parcel store(const experts_args &a, shared &s, const work &w, u32 stages,
         if (mask & 4) store_piece<64>(a, to, c + PIECE_AT(2) / 2, me);
         if (mask & 8) store_piece<128>(a, to, c + PIECE_AT(3) / 2, me);
     }
-    if (p.stage >= 0) fence_async();
+    if (p.stage >= 0) fence_async_shared();
     return p;
 }
 DEVICE parcel make(const experts_args &a, const work &w, shared &s, u32 stages, ring &r, const worker &me) {
