@@ -91,8 +91,8 @@ static void put_row(json_out *o, const explained_gpu *x, const plan_gpu_row *row
     key_text(x, text);
     json_put_text(o, "key", text);
     put_config(o, x, &row->knobs);
-    plan_gpu_text(&row->shadows, text, sizeof text);
-    json_put_text(o, "shadows", row->shadowed ? text : NULL);
+    plan_gpu_shadows(row, text, sizeof text);
+    json_put_text(o, "shadows", *text ? text : NULL);
     json_put_text(o, "why", row->rule);
     json_put_text(o, "kernel", plan_gpu_kernel(row));
     json_put_text(o, "numerics", "sm90-bf16-k16");
@@ -104,8 +104,8 @@ static void say_row(table *t, const plan_gpu_row *row, bool shadows) {
     table_cell(t, "%s", text);
     table_cell(t, "%s", row->source);
     table_cell(t, "%s", row->rule);
-    plan_gpu_text(&row->shadows, text, sizeof text);
-    if (shadows) table_cell(t, "%s", row->shadowed ? text : "-");
+    plan_gpu_shadows(row, text, sizeof text);
+    if (shadows) table_cell(t, "%s", *text ? text : "-");
 }
 
 /* ---- the report: for each m, or the ranges ---- */

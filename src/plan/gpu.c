@@ -188,6 +188,10 @@ static void policy_router(plan_gpu *p) {
                               .rule = routers[i].text};
         while (row->knobs.router > 8 && plan_gpu_router_shared(&p->key, row) > (size_t)p->key.smem)
             row->knobs.router -= 8;
+        if (!p->key.engine)
+            row->rule = "without clusters: a block takes 8";
+        else if (row->knobs.router < routers[i].tokens)
+            row->rule = "as many tokens as shared memory has room for";
         lo = (size_t)routers[i].most + 1;
     }
 }
@@ -266,11 +270,17 @@ cadre_err plan_gpu_check(const plan_gpu_key *key, const plan_gpu_row *row, cadre
     const char *wrong = k->one ? NULL : k->wgmma ? wgmma_fault(key, k) : mma_fault(k);
     char text[160];
     plan_gpu_text(k, text, sizeof text);
-    if (wrong) return cadre_fail_set(why, CADRE_RANGE, "%s cannot run: %s", text, wrong);
+    char range[32];
+    if (row->n_hi == INT_MAX)
+        snprintf(range, sizeof range, "%d and more", row->n_lo);
+    else
+        snprintf(range, sizeof range, "%d..%d", row->n_lo, row->n_hi);
+    if (wrong) return cadre_fail_set(why, CADRE_RANGE, "for %s tokens: %s cannot run: %s", range, text, wrong);
     size_t shared = plan_gpu_shared(key, row);
     if (shared > most_shared(key))
-        return cadre_fail_set(why, CADRE_RANGE, "%s cannot run: it takes %zu bytes of shared memory, a block has %zu",
-                              text, shared, most_shared(key));
+        return cadre_fail_set(why, CADRE_RANGE,
+                              "for %s tokens: %s cannot run: it takes %zu bytes of shared memory, a block has %zu",
+                              range, text, shared, most_shared(key));
     return CADRE_OK;
 }
 
@@ -337,17 +347,20 @@ bool plan_gpu_set(const char *assignment, cadre_err *err, cadre_fail *why) {
 }
 
 /* Knobs that the row's kernel does not read are 0: they make no difference. */
-static void settle(const plan_gpu_key *key, plan_gpu_row *row) {
+static void settle(const plan_gpu_key *key, plan_gpu_row *row, bool was_wgmma) {
+    enum { MMA_TOKENS = 96 }; /* of a pass, where the policy has more by wgmma */
     plan_gpu_knobs *k = &row->knobs;
     fit_one(key, row), fit_told(key, row);
     if (k->wgmma && overrides[KNOB_room] == PLAN_GPU_POLICY) fit_shared(key, row);
     if (k->one)
-        *k = (plan_gpu_knobs){.one = 1, .tokens = k->tokens, .ahead = k->ahead, .engine = k->engine};
+        *k = (plan_gpu_knobs){.one = 1, .tokens = 8, .ahead = k->ahead, .engine = k->engine};
     else if (k->wgmma)
         *k = (plan_gpu_knobs){
             .wgmma = 1, .tokens = k->tokens, .widths = k->widths, .room = k->room, .engine = k->engine};
-    else
+    else {
+        if (was_wgmma && overrides[KNOB_tokens] == PLAN_GPU_POLICY) k->tokens = MMA_TOKENS, fit_shared(key, row);
         k->widths = k->room = 0;
+    }
 }
 
 /* Overrides of the knobs [from, to) that this row has. */
@@ -356,7 +369,7 @@ static void apply(const plan_gpu_key *key, plan_gpu_row *row, int from, int to) 
     int *v = (int *)&row->knobs;
     for (int i = from; i < to; i++)
         if (overrides[i] != PLAN_GPU_POLICY) v[i] = overrides[i];
-    if (from == 0) settle(key, &policy), settle(key, row);
+    if (from == 0) settle(key, row, policy.knobs.wgmma), settle(key, &policy, policy.knobs.wgmma);
     if (!memcmp(&policy.knobs, &row->knobs, sizeof row->knobs)) {
         row->rule = policy.rule;
         return;
@@ -367,16 +380,18 @@ static void apply(const plan_gpu_key *key, plan_gpu_row *row, int from, int to) 
 
 /* ---- the plan ---- */
 
-/* Neighbours that switches made alike are one row, and one kernel. */
+/* Neighbours that switches made alike are one row, and one kernel, whatever they shadow. */
 static void merge(plan_gpu_row *rows, int *count) {
     int n = 0;
     for (int i = 0; i < *count; i++) {
         bool alike = n && rows[i].shadowed && rows[n - 1].shadowed &&
                      !memcmp(&rows[i].knobs, &rows[n - 1].knobs, sizeof rows[i].knobs);
-        if (alike)
-            rows[n - 1].n_hi = rows[i].n_hi;
-        else
+        if (!alike) {
             rows[n++] = rows[i];
+            continue;
+        }
+        rows[n - 1].n_hi = rows[i].n_hi;
+        rows[n - 1].mixed |= memcmp(&rows[i].shadows, &rows[n - 1].shadows, sizeof rows[i].shadows) != 0;
     }
     *count = n;
 }
@@ -427,6 +442,11 @@ void plan_gpu_text(const plan_gpu_knobs *k, char *text, size_t size) {
                  k->warps, k->up, k->down, k->kc, k->stages, k->ahead, k->told, k->engine ? "" : " engine=0");
 }
 
+void plan_gpu_shadows(const plan_gpu_row *row, char *text, size_t size) {
+    snprintf(text, size, "%s", row->mixed ? "several, by range" : "");
+    if (row->shadowed && !row->mixed) plan_gpu_text(&row->shadows, text, size);
+}
+
 const char *plan_gpu_kernel(const plan_gpu_row *row) {
     const plan_gpu_knobs *k = &row->knobs;
     if (k->router && plan_gpu_router_many(row)) return "router_many_bf16_sm90";
@@ -445,7 +465,7 @@ static void put_receipt(const plan_gpu_key *key, const plan_gpu_row *row, bool r
                            .n_hi = row->n_hi,
                            .runs = atomic_load_explicit(&row->runs, memory_order_relaxed)};
     plan_gpu_text(&row->knobs, out->config, sizeof out->config);
-    if (row->shadowed) plan_gpu_text(&row->shadows, out->shadows, sizeof out->shadows);
+    plan_gpu_shadows(row, out->shadows, sizeof out->shadows);
     if (router)
         snprintf(out->shape, sizeof out->shape, "d=%d e=%d k=%d bf16", key->d, key->e, key->k);
     else

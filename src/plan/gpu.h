@@ -54,7 +54,7 @@ typedef struct plan_gpu_row {
     int n_lo, n_hi;
     plan_gpu_knobs knobs;      /* experts: without .router; routers: .router and .engine alone */
     const char *source, *rule; /* "policy" or "override" */
-    bool shadowed;
+    bool shadowed, mixed;      /* mixed: what it shadows differs over its range */
     plan_gpu_knobs shadows;
     _Atomic uint64_t runs;
 } plan_gpu_row;
@@ -106,6 +106,8 @@ cadre_err plan_gpu_check(const plan_gpu_key *key, const plan_gpu_row *row, cadre
 const char *plan_gpu_kernel(const plan_gpu_row *row);
 /* "mma tokens=8 warps=8 up=6 down=8 kc=128 stages=6 ahead=64 told=0", "wgmma widths=64,96 room=168", "one ahead=48". */
 void plan_gpu_text(const plan_gpu_knobs *knobs, char *text, size_t size);
+/* The same of what the row shadows, "" if nothing. */
+void plan_gpu_shadows(const plan_gpu_row *row, char *text, size_t size);
 
 /* Switches: i-th knob's name, range, and its override or PLAN_GPU_POLICY. */
 bool plan_gpu_switch(int i, switch_def *def, long *value);
