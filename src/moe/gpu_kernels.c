@@ -110,7 +110,10 @@ static cadre_err compile_router(moe_gpu *m, int x_f32, int i, cadre_fail *why) {
     cadre_err err = gpu_kernel_new(m->gpu, many ? "router_many.cu" : "router.cu", many ? "router_many" : "router",
                                    o.list, o.count, threads, plan_gpu_router_shared(&p->key, row), k, why);
     dev_cuda_launch l = {.kernel = &k->kernel, .block = {threads}, .dynamic = k->dynamic, .cluster = ROUTER_CLUSTER};
-    return err || !many ? err : dev_cuda_clusters(m->gpu, &l, &k->clusters, why);
+    if (!err && many) err = dev_cuda_clusters(m->gpu, &l, &k->clusters, why);
+    if (!err && many && k->clusters < 1)
+        err = cadre_fail_set(why, CADRE_UNSUPPORTED, "no cluster of the router's 8 blocks has room on this GPU");
+    return err;
 }
 
 static cadre_err compile_routers(moe_gpu *m, cadre_fail *why) {

@@ -213,7 +213,7 @@ static cadre_err route(const part *p) {
     profile_op op = {"router", NULL, plan_gpu_kernel(&pl->routers[i]), (size_t)d->e * (size_t)d->d * sizeof(uint16_t)};
     const gpu_kernel *k = &m->routers[p->run->x_type == CADRE_F32][i];
     int groups = (p->n + tokens - 1) / tokens;
-    if (k->clusters > 0) groups = least(groups, k->clusters); /* by turns */
+    if (k->clusters) groups = least(groups, k->clusters); /* by turns */
     return launch(p, &op, k, (size_t)(pl->routers[i].knobs.engine ? ROUTER_CLUSTER * groups : groups), args);
 }
 

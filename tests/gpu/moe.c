@@ -381,7 +381,9 @@ static void odd_routings(rig *g) {
 
 /* A graph for n tokens serves fewer: the others' rows are zeros, and the bits of those that count are the same. */
 static void valid_counts(rig *g) {
-    static const struct { int n, valid; } cases[] = {{1, 1}, {1, 0}, {8, 5}, {8, 99}, {64, 9}, {200, -3}, {MOST, 333}};
+    static const struct {
+        int n, valid;
+    } cases[] = {{1, 1}, {1, 0}, {8, 5}, {8, 99}, {64, 9}, {200, -3}, {MOST, 0}, {MOST, 1}, {MOST, 333}};
     void *at = NULL, *graph = NULL;
     size_t d = (size_t)g->desc.d;
     bool ok = !dev_cuda_alloc(gpu, 64, &at, &why);
@@ -465,6 +467,14 @@ static void every_config(rig *g) {
     make_layer(g);
 }
 
+/* Few tokens a cluster of the router, so that clusters take many turns, some without a token that counts. */
+static void many_turns(rig *g) {
+    set("router=16");
+    if (make_layer(g)) valid_counts(g);
+    unset();
+    make_layer(g);
+}
+
 /* ---- shapes ---- */
 
 #define SWIGLU CADRE_SWIGLU
@@ -520,6 +530,7 @@ static void test_shape(const shape *s, bool all) {
         same_bits(&g, "policy");
         other_ways(&g);
         valid_counts(&g);
+        if (s == shapes && !tap_few) many_turns(&g);
         if (all) every_config(&g);
         odd_routings(&g);
         printf("# %s: made in %.1f s, tested in %.1f s\n", s->name, (double)(made - start) / 1e9,

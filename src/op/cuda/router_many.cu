@@ -3,7 +3,8 @@
  * A cluster of 8 blocks takes groups of TOKENS tokens by turns. Each block has one eighth of the inputs; its weights stay in
  * shared memory if they fit. A block has warps that
  *
- *     multiply  two gangs of four, which take turns: all experts by this eighth, two row tiles of 16 a warp; each token's
+ *     multiply  two gangs of four, which take turns (one, where weights do not stay or inputs have one side): all experts by
+ *               this eighth, two row tiles of 16 a warp; each token's
  *               sums go to the block that chooses for it, while the other gang multiplies
  *     load      groups' inputs in the order in which wgmma reads them, and write them out if somebody wants them
  *     choose    for every eighth token, a warp a token: add the eight sums of each expert in ascending order, and route
@@ -218,7 +219,7 @@ DEVICE void product(const router_args &a, shared &s, const job &j, float (*c)[TO
     }
 }
 /* To the blocks that choose: token i of a group is block i % 8's. */
-DEVICE void send(shared &s, const job &j, const float *c, int side, int tokens, int tile, int lane) {
+DEVICE void send(shared &s, const job &j, const float *c, int side, int tile, int lane) {
     int g = lane >> 2, q = lane & 3;
     if (tile >= TILES) return;
 #pragma unroll
@@ -226,11 +227,11 @@ DEVICE void send(shared &s, const job &j, const float *c, int side, int tokens, 
         u32 to = cluster_address(shared_address(&s.sums[side][0][j.rank][tile * 16 + g * 2]), (u32)(2 * q + i));
         u32 told = cluster_address(shared_address(&s.told[side]), (u32)(2 * q + i));
 #pragma unroll
-        for (int t = 0; t < MINE; t++)
-            if (t * 8 + 2 * q + i < tokens) store_peer(to + (u32)(t * 8 * LINE * 4), told, c[t * 4 + i], c[t * 4 + 2 + i]);
+        for (int t = 0; t < MINE; t++) /* of tokens that do not count, too: see choose_all */
+            store_peer(to + (u32)(t * 8 * LINE * 4), told, c[t * 4 + i], c[t * 4 + 2 + i]);
     }
 }
-DEVICE void multiply(const router_args &a, shared &s, const job &j, int n, int gang, int warp, int lane) {
+DEVICE void multiply(const router_args &a, shared &s, const job &j, int gang, int warp, int lane) {
     ready();
     for (int turn = gang; gang < GANGS && has(j, turn); turn += GANGS) {
         int side = turn % SIDES;
@@ -239,9 +240,9 @@ DEVICE void multiply(const router_args &a, shared &s, const job &j, int n, int g
             float c[PAIR][TOKENS / 2] = {};
             product(a, s, j, c, p);
             if (turn == gang && part == 0) cluster_wait();
-            if (turn >= SIDES && part == 0) barrier_wait(shared_address(&s.free[side]), (u32)(turn / SIDES & 1) ^ 1u);
+            if (turn >= SIDES && part == 0 && warp < TILES) barrier_wait(shared_address(&s.free[side]), (u32)(turn / SIDES & 1) ^ 1u);
 #pragma unroll
-            for (int t = 0; t < PAIR; t++) send(s, j, c[t], side, n - group_first(j, turn), part * 8 + warp + 4 * t, lane);
+            for (int t = 0; t < PAIR; t++) send(s, j, c[t], side, part * 8 + warp + 4 * t, lane);
         }
     }
     if (gang >= GANGS || !has(j, gang)) cluster_wait();
@@ -284,7 +285,9 @@ DEVICE int choose_one(const router_args &a, float *sums, int token, int n, int l
     __syncwarp();
     return route(a, logit, sums, token, side_of(a), lane);
 }
-/* Every warp waits for every turn: a barrier that came round twice would look as if it had not moved. */
+/* Every warp waits for every turn, and every turn brings all its bytes, whether its tokens count or not: so no barrier comes
+ * round before all have seen it; one that came round twice would look as if it had not moved. What comes is written by st.async
+ * of this cluster and counted by this block's barrier, which needs no acquire of the cluster. */
 DEVICE void choose_all(const router_args &a, shared &s, const job &j, int n, int warp, int lane) {
     u32 free = cluster_address(shared_address(s.free), (u32)lane % 8);
     ready();
@@ -292,7 +295,7 @@ DEVICE void choose_all(const router_args &a, shared &s, const job &j, int n, int
     for (int turn = 0; has(j, turn); turn++) {
         int side = turn % SIDES, t = share_of(turn, warp), id = -1;
         u32 told = shared_address(&s.told[side]);
-        if (warp == 0 && lane == 0) barrier_expect(told, (u32)max(0, min(MINE, (n - token_of(j, turn, 0) + 7) / 8)) * 8 * LINE * 4);
+        if (warp == 0 && lane == 0) barrier_expect(told, MINE * 8 * LINE * 4);
         barrier_wait(told, (u32)(turn / SIDES & 1));
         if (t < MINE) id = choose_one(a, s.sums[side][t][0], token_of(j, turn, t), n, lane);
         __syncwarp();
@@ -318,7 +321,7 @@ extern "C" __global__ void __cluster_dims__(8, 1, 1) __launch_bounds__(THREADS, 
     int n = valid_tokens(a.n, a.valid, a.before);
     if (warp < MULTIPLY) {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(MORE));
-        multiply(a, s, j, n, warp / 4, warp % 4, lane);
+        multiply(a, s, j, warp / 4, warp % 4, lane);
     } else if (warp < MULTIPLY + LOAD) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(LESS));
         load(a, s, j, warp - MULTIPLY, lane);
