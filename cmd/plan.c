@@ -332,7 +332,7 @@ static cadre_err check_own(const plan_opts *o, cadre_fail *why) {
                  o->rule       ? "--rule native"
                  : o->platform ? "--platform cpu"
                                : "--platform cpu (the default)",
-                 "only plans of other systems take the former", why);
+                 "the former is for plans of other systems; --device-name is for GPUs too (--device cuda)", why);
 }
 
 /* Also fills in the defaults of what was not given. */
