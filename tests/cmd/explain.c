@@ -394,8 +394,37 @@ static void on_gpu(void **state) {
     command_free(&r);
 }
 
+/* What a switch gives where a kernel doesn't read it, where it changes the kernel, and what it then shadows. */
+static void on_gpu_switches(void **state) {
+    (void)state;
+    static const char at[] = "--device cuda --device-name 'NVIDIA H200' --shape qwen3-30b-a3b";
+    static const struct {
+        const char *args, *line;
+    } want[] = {
+        {"--m 1 --set gpu.tokens=16", "1  one ahead=48  policy "},
+        {"--m 1024 --set gpu.stages=3", "1024  wgmma widths=64,96,128,192,288 room=168  policy "},
+        {"--m 4096 --set gpu.wgmma=0",
+         "4096  mma tokens=96 warps=8 up=8 down=8 kc=64 stages=4 ahead=64 told=0  override"},
+        {"--m 8,64 --set gpu.wgmma=1",
+         "64  wgmma widths=64,96,128,192,288 room=168  override  set by switch  several, by range"},
+        {"--m 1024 --set gpu.widths=14",
+         "1024  wgmma widths=64,96,128 room=168  override  set by switch  wgmma widths=64"},
+        {"--op router --m 1024 --set gpu.engine=0", "without clusters: a block takes 8"},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        ran r = command("plan explain %s %s", at, want[i].args);
+        assert_int_equal(r.status, 0);
+        if (!strstr(r.out, want[i].line)) fail_msg("%s: no '%s' in\n%s", want[i].args, want[i].line, r.out);
+        command_free(&r);
+    }
+}
+
 static void on_gpu_refused(void **state) {
     (void)state;
+    static const char at[] = "plan explain --device cuda --device-name 'NVIDIA H200' --shape qwen3-30b-a3b --m 300";
+    command_refused(command("%s --set gpu.tokens=48", at), "for 2..8 tokens: mma tokens=48");
+    command_refused(command("%s --set gpu.wgmma=1 --set gpu.widths=511", at), "widths are one to five");
+    command_refused(command("%s --set gpu.wgmma=1 --set gpu.room=60", at), "room for two stages is more than that");
     command_refused(command("plan explain --device cuda --device-name X"),
                     "no GPU is known as 'X'; known are NVIDIA H200");
     command_refused(command("plan explain --device cuda --platform cuda --memory"),
@@ -423,6 +452,7 @@ int main(void) {
         cmocka_unit_test(foreign_miss),
         cmocka_unit_test(unknown_tile),
         cmocka_unit_test(on_gpu),
+        cmocka_unit_test(on_gpu_switches),
         cmocka_unit_test(on_gpu_refused),
     };
     return cmocka_run_group_tests(tests, command_setup, command_teardown);
