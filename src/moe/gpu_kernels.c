@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { OPTIONS = 24, HEADERS = 16, THREADS = 256 };
+enum { OPTIONS = 24, HEADERS = 24, THREADS = 256 };
 
 typedef struct option_list {
     char text[OPTIONS][40];

@@ -21,6 +21,7 @@
     X(op_cuda_prefill_ring_cuh, "prefill_ring.cuh")   \
     X(op_cuda_prefill_help_cuh, "prefill_help.cuh")   \
     X(op_cuda_told_cuh, "told.cuh")                   \
+    X(op_cuda_counted_cuh, "counted.cuh")             \
     X(op_cuda_one_cu, "one.cu")                       \
     X(op_cuda_experts_cu, "experts.cu")               \
     X(op_cuda_prefill_cu, "prefill.cu")               \
