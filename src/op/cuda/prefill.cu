@@ -51,8 +51,7 @@ DEVICE int task_size(int all) {
 #define SLOTS     PREFILL_SLOTS
 #define ITEMS     (SLOTS + 4) /* that are known at a time */
 #define UNIT      8                  /* rows that are gathered at a time */
-#define COLUMNS   256                /* that are combined at a time */
-#define SPLIT     (DOWN_TILES * 16 / COLUMNS) /* of them in an item of the down product: 1 */
+#define COLUMNS   (DOWN_TILES * 16)  /* combined at a time: an item of the down product, eight a lane */
 #define Y_PITCH   (DOWN_ROWS * 16)
 #define PARTS     (BLOCKS < 4 ? BLOCKS : 4) /* groups of columns; the last, which nothing is beside when it is combined, is small */
 #define X_BYTES   (UP_STEPS * 32)           /* of a row */

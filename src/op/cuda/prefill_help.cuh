@@ -79,6 +79,7 @@ static_assert(X_ROWS <= UNIT, "no further than the next unit");
 #define ROW_PART (COLUMNS * 2)
 #define ASIDE    (CHOSEN * ROW_PART)     /* bytes of a piece's rows */
 #define LAST     (ROOM / WARPS / 16 * 16) /* of the ring, for each warp at the end */
+static_assert(COLUMNS == 32 * 8, "a warp combines them");
 struct slot {
     int row; /* of y, -1: empty */
     float weight;
@@ -120,7 +121,7 @@ DEVICE void wait_count_long(const int *counter, int least) {
 }
 /* Until the columns of a piece, and those before, are there everywhere. ready: the last group that is. */
 DEVICE void wait_columns(const experts_args &a, const shared &s, int piece, int *ready) {
-    int part = part_of(piece / a.n / SPLIT);
+    int part = part_of(piece / a.n);
     while (*ready < part) {
         int next = ++*ready;
         wait_count_long(&a.done_down[next], s.list.tasks * (part_begin(next + 1) - part_begin(next)) * CLUSTER);
@@ -131,7 +132,7 @@ DEVICE void wait_columns(const experts_args &a, const shared &s, int piece, int 
 template <int BYTES> DEVICE void combine_rest(const experts_args &a, const shared &s, u32 buffer, int lane) {
     const int DEEP = BYTES / ASIDE < FEW ? BYTES / ASIDE : FEW;
     static_assert(DEEP > 0, "one piece at least");
-    int pieces = a.n * BLOCKS * SPLIT, ready = -1, drawn = 0, at = 0;
+    int pieces = a.n * BLOCKS, ready = -1, drawn = 0, at = 0;
     wait_columns(a, s, 0, &ready); /* all rows have their places, too */
     if (lane == 0) drawn = atomicAdd(a.next + 2, 2 * FEW);
     int now = __shfl_sync(~0u, drawn, 0), next = now + FEW;

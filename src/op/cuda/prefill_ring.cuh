@@ -1,11 +1,6 @@
 /* prefill_ring.cuh: what goes between the two blocks of prefill.cu's cluster, and the ring that its copies fill.
  */
 /* ---- between the blocks of a cluster ---- */
-/* At a cluster_address. Released to this block alone, as far as the words go: what is handed over is that reads are done, and
- * a release to the cluster would wait for all of this thread's writes on their way to memory. */
-DEVICE void arrive_there(u32 barrier, int times = 1) {
-    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0], %1;" ::"r"(barrier), "r"(times) : "memory");
-}
 /* A word into another block, counted by its barrier. */
 DEVICE void send(u32 to, int word, u32 barrier) {
     asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to), "r"(word), "r"(barrier) : "memory");

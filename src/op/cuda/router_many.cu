@@ -73,11 +73,6 @@ DEVICE bool has(const job &j, int turn) {
     return j.group + turn * j.step < j.groups;
 }
 
-/* ---- between the blocks of a cluster ---- */
-DEVICE void arrive_peer(u32 barrier) { /* what was read before may be written */
-    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
 /* ---- barriers ---- */
 /* Where the i-th chunk of a turn's inputs is, and how often others were there. */
 DEVICE int x_stage(int turn, int i) {
@@ -299,7 +294,7 @@ DEVICE void choose_all(const router_args &a, shared &s, const job &j, int n, int
         barrier_wait(told, (u32)(turn / SIDES & 1));
         if (t < MINE) id = choose_one(a, s.sums[side][t][0], token_of(j, turn, t), n, lane);
         __syncwarp();
-        if (lane < 8 && has(j, turn + SIDES)) arrive_peer(free + (u32)side * 8);
+        if (lane < 8 && has(j, turn + SIDES)) arrive_there(free + (u32)side * 8);
         if (lane < CHOSEN) s.held[turn % HELD][warp][lane] = (short)id;
         if (id >= 0) atomicAdd(&s.count[id], 1);
         if (turn % HELD == HELD - 1 || !has(j, turn + 1)) list_held(a, s, j, turn, warp, lane);
