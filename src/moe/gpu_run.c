@@ -31,13 +31,18 @@ static int most_tasks(const moe_gpu *m, const gpu_set *s) {
     return most;
 }
 
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
 static void take_zeros(gpu_lists *l, arena *a, const moe_gpu *m, const gpu_set *s) {
+    size_t tasks = (size_t)most_tasks(m, s);
     l->next = take_counters(a, 1);
     l->left = take_counters(a, 1);
     l->done_down = take_counters(a, 1);
-    l->done_up = take_counters(a, (size_t)s->e);
+    l->done_up = take_counters(a, larger((size_t)s->e, tasks));
     l->counts = take_counters(a, (size_t)s->e);
-    l->gathered = take_counters(a, (size_t)most_tasks(m, s));
+    l->gathered = take_counters(a, tasks);
     l->state = take_counters(a, 1);
 }
 
@@ -66,8 +71,12 @@ static void take_lists(gpu_lists *l, arena *a, const gpu_set *s, size_t n) {
     l->place = arena_take(a, pairs, sizeof(int));
 }
 
-static size_t larger(size_t a, size_t b) {
-    return a > b ? a : b;
+/* Rows of x by tasks, where wgmma takes them so. */
+static size_t rows_of_x(const moe_gpu *m, const gpu_set *s) {
+    size_t most = 0;
+    for (int i = 0; i < s->plan.count && s->plan.rows[i].n_lo <= m->desc.max_tokens; i++)
+        if (s->plan.rows[i].knobs.wgmma) most = larger(most, PREFILL_PLACES * (size_t)s->plan.rows[i].knobs.tokens);
+    return most;
 }
 
 /* Rows of activations of both sets, by whichever is larger: they run one after the other. */
@@ -77,7 +86,8 @@ static void take_rows(moe_gpu_space *s, arena *a, const moe_gpu *m, size_t n) {
     size_t x = (size_t)row_of(d->d);
     s->xq = arena_take(a, n * x, sizeof *s->xq);
     s->xb = arena_take(a, n * x, sizeof *s->xb);
-    s->xs = arena_take(a, larger(rows, shared) * x, sizeof *s->xs);
+    s->xs =
+        arena_take(a, larger(rows_of_x(m, &m->experts), d->shared_f ? rows_of_x(m, &m->shared) : 0) * x, sizeof *s->xs);
     s->h = arena_take(a, larger(rows * (size_t)row_of(d->f), shared * (size_t)row_of(d->shared_f)), sizeof *s->h);
     s->y = arena_take(a, larger(rows, shared) * (size_t)cuda_tiles(d->d) * 16, sizeof *s->y);
 }

@@ -4,7 +4,7 @@ typedef struct experts_args {
     const void *w_up, *w_down;      /* packed tiles of all experts */
     const unsigned short *x;        /* [n][ldx] bf16; in lane order; as it is for prefill and one */
     unsigned short *h, *y;          /* [EXPERTS_ROWS][steps * 16 of f], [EXPERTS_ROWS][row tiles * 16 of d]; bf16 */
-    unsigned short *xs;             /* prefill: [EXPERTS_ROWS][steps * 16 of d], x by tasks */
+    unsigned short *xs;             /* prefill: [PREFILL_PLACES][tokens][steps * 16 of d], x by tasks */
     int *gathered;                  /* prefill: one per task, zero between launches */
     int *place;                     /* prefill: [n * k], the row of a pair */
     long long ldx, ldo;             /* elements */
@@ -13,8 +13,8 @@ typedef struct experts_args {
     const int *ids;                 /* [n * k], -1: empty slot */
     const float *weights;           /* [n * k] */
     void *out;                      /* [n][ldo] */
-    int *next, *done_up, *done_down, *left; /* counters, zero between launches: done_up one per expert, the others alone on
-                                               a line of 32; prefill uses three of next, four of done_down */
+    int *next, *done_up, *done_down, *left; /* counters, zero between launches: done_up one per expert (prefill: per task), the
+                                               others alone on a line of 32; prefill uses three of next, four of done_down */
     float limit;
     int out_bf16, add;
     unsigned short *told_h[2], *told_y[2]; /* TOLD: as h and y, all ones where nothing is written */
@@ -36,6 +36,7 @@ typedef struct experts_args {
 /* prefill: beside its ring. The helper has rows of x on their way (about 12 KB, one to eight rows), later a piece of y from all
  * slots. */
 #define PREFILL_SLOTS   12
+#define PREFILL_PLACES  48 /* tasks whose rows of x are there at a time */
 #define PREFILL_ROW(d)  (((d) + 31) / 32 * 64)
 #define PREFILL_ROWS(d) (PREFILL_ROW(d) > 6144 ? 1 : PREFILL_ROW(d) < 1536 ? 8 : 12288 / PREFILL_ROW(d))
 #define PREFILL_HELP(d, chosen) \

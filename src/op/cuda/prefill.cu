@@ -112,11 +112,15 @@ DEVICE int part_of(int block) {
     while (part + 1 < PARTS && block >= part_begin(part + 1)) part++;
     return part;
 }
-/* The at-th of `pieces` times the tasks: an expert's tasks go piece by piece side by side, and find its weights in the L2. */
+/* The at-th of `pieces` times the tasks: up to ABREAST tasks of an expert go piece by piece side by side, and find its weights
+ * in the L2. No more, since each needs its place for x until its last piece. */
+#define ABREAST 16
+static_assert(ABREAST <= PREFILL_PLACES, "a task would wait for its own place");
 DEVICE int piece_of(const task_list &l, int at, int pieces, int *task) {
-    int one = at / pieces, nth = (int)(l.task[one] & 0xffffu), tasks = ceil_div(l.counts[l.task[one] >> 16], TOKENS);
-    at -= (one - nth) * pieces;
-    *task = one - nth + at % tasks;
+    int one = at / pieces, nth = (int)(l.task[one] & 0xffffu), all = ceil_div(l.counts[l.task[one] >> 16], TOKENS);
+    int first = one - nth % ABREAST, tasks = min(ABREAST, all - nth / ABREAST * ABREAST);
+    at -= first * pieces;
+    *task = first + at % tasks;
     return at / tasks;
 }
 DEVICE work work_of(const shared &s, int item, u32 rank) {
@@ -168,22 +172,22 @@ DEVICE void wait_rows(const experts_args &a, const shared &s, const work &w) {
     if (w.kind == UP)
         wait_count(&a.gathered[w.task], wide_of(w.count) / UNIT);
     else
-        wait_count(&a.done_up[w.expert], ceil_div(s.list.counts[w.expert], TOKENS) * GROUPS * CLUSTER);
+        wait_count(&a.done_up[w.task], GROUPS * CLUSTER);
     fence_async();
 }
 /* Two items are drawn beyond the one looked at, and that is the one behind what weights are copied for. */
 DEVICE void clerk(const experts_args &a, shared &s, u32 rank, int lane) {
-    int items = s.list.tasks * (GROUPS + BLOCKS), drawn = 0, last = 0;
+    int items = s.list.tasks * (GROUPS + BLOCKS), drawn = 0, last = 0, clusters = (int)gridDim.x / CLUSTER;
     turn t = {0, 0}, begun = {0, 0};
     if (rank == 0) {
-        if (lane == 0) drawn = atomicAdd(a.next, 2);
-        last = __shfl_sync(~0u, drawn, 0) + 1;
-        post(s, 0, last - 1, lane);
+        if (lane == 0) drawn = clusters + atomicAdd(a.next, 1);
+        post(s, 0, (int)blockIdx.x / CLUSTER, lane);
+        last = __shfl_sync(~0u, drawn, 0);
         post(s, 1, last, lane);
     }
     for (bool first = true;; first = false) {
         if (!first) wait_turn(s.begun, begun), begun.next();
-        if (rank == 0 && lane == 0) drawn = last < items ? atomicAdd(a.next, 1) : last; /* on its way while the next is looked at */
+        if (rank == 0 && lane == 0) drawn = last < items ? clusters + atomicAdd(a.next, 1) : last; /* on its way while the next is looked at */
         int item = open(s, t, lane);
         work w = work_of(s, min(item, items - 1), rank);
         if (item >= items) w.kind = END;
@@ -205,6 +209,10 @@ DEVICE void clerk(const experts_args &a, shared &s, u32 rank, int lane) {
 }
 
 /* ---- copies ---- */
+/* A task's rows of x: places are used again when a task's up product is complete, and stay in the L2 so. */
+DEVICE bf16 *rows_of_x(const experts_args &a, int task) {
+    return a.xs + (size_t)(task % PREFILL_PLACES) * TOKENS * (UP_STEPS * 16);
+}
 DEVICE void copy(const experts_args &a, shared &s, u32 stages, u32 rank, int lane) {
     fill f = {};
     turn t = {0, 0};
@@ -216,7 +224,7 @@ DEVICE void copy(const experts_args &a, shared &s, u32 stages, u32 rank, int lan
         int steps = steps_of(w), rows = w.kind == UP ? UP_ROWS : DOWN_ROWS;
         int wide = wide_of(w.count), width = width_of(w.count), half = ceil_div(wide, 8 * CLUSTER) * 8, mine = min(half, wide - (int)rank * half);
         const u8 *from = (const u8 *)(w.kind == UP ? a.w_up : a.w_down) + ((size_t)w.expert * rows * steps + (size_t)w.tile * STEPS) * 512;
-        const bf16 *from_rows = (w.kind == UP ? a.xs : a.h) + (size_t)s.list.row[w.task] * (steps * 16) + (int)rank * half * 64;
+        const bf16 *from_rows = (w.kind == UP ? rows_of_x(a, w.task) : a.h + (size_t)s.list.row[w.task] * (DOWN_STEPS * 16)) + (int)rank * half * 64;
         bool once = s.list.counts[w.expert] <= TOKENS; /* nobody else reads these weights */
         u32 to_rows = W_BYTES + rank * (u32)half * 128, bytes = (u32)w.tiles * 2048;
         for (int k = 0; k < steps; k += STEPS) {
@@ -408,7 +416,7 @@ template <int N> DEVICE void store_piece(const experts_args &a, target &to, cons
 DEVICE parcel store(const experts_args &a, shared &s, const work &w, u32 stages, ring &r, const float *c, int mask, const worker &me) {
     int g = me.lane >> 2, q = me.lane & 3, row = w.tile + me.warp, base = s.list.row[w.task], wide = wide_of(w.count);
     target to = {w.kind, w.count};
-    parcel p = {w.kind == UP ? &a.done_up[w.expert] : &a.done_down[part_of(w.tile / DOWN_TILES)], 0, 0, 0, -1};
+    parcel p = {w.kind == UP ? &a.done_up[w.task] : &a.done_down[part_of(w.tile / DOWN_TILES)], 0, 0, 0, -1};
     bf16 *h = a.h + (size_t)base * (DOWN_STEPS * 16);
     to.columns = a.y + (size_t)(base + 2 * q) * Y_PITCH + row * 16 + 2 * g;
 #if ACT == 2
@@ -482,8 +490,8 @@ DEVICE void leave(const experts_args &a, shared &s) {
     if (threadIdx.x == 0) s.last = atomicAdd(a.left, 1) == (int)gridDim.x - 1;
     __syncthreads();
     if (!s.last) return;
-    for (int i = (int)threadIdx.x; i < EXPERTS; i += THREADS) a.counts[i] = a.done_up[i] = 0;
-    for (int i = (int)threadIdx.x; i < s.list.tasks; i += THREADS) a.gathered[i] = 0;
+    for (int i = (int)threadIdx.x; i < EXPERTS; i += THREADS) a.counts[i] = 0;
+    for (int i = (int)threadIdx.x; i < s.list.tasks; i += THREADS) a.gathered[i] = a.done_up[i] = 0;
     for (int i = (int)threadIdx.x; i < PARTS; i += THREADS) a.done_down[i] = 0;
     if (threadIdx.x == 0) a.next[0] = 0, a.next[1] = 0, a.next[2] = 0, *a.left = 0;
 }

@@ -36,25 +36,31 @@ DEVICE void bring_x(const experts_args &a, u32 to, int i, int pair, int lane) {
         for (int p = lane * 16; p < X_BYTES; p += 512) copy16(to + (u32)p, from + p);
     copies_end();
 }
+/* Until the counter is there: long, so that asking seldom costs nothing. */
+DEVICE void wait_count_long(const int *counter, int least) {
+    if ((threadIdx.x & 31) == 0)
+        while (load_acquire(counter) < least) __nanosleep(500);
+    __syncwarp();
+}
 /* By a whole warp: rows are on their way while one is put in place, the next unit's pairs and the number after that, too. */
 DEVICE void gather(const experts_args &a, shared &s, int lane) {
     const task_list &l = s.list;
     int expert, first, count, drawn = 0, at = 0;
     pairs_of(l, l.tasks - 1, &expert, &first, &count);
     int all = l.row[l.tasks - 1] + wide_of(count);
-    if (lane == 0) drawn = atomicAdd(a.next + 1, UNIT);
-    int row = __shfl_sync(~0u, drawn, 0);
+    int row = (int)blockIdx.x * UNIT, given = (int)gridDim.x * UNIT;
     if (row >= all) return;
-    if (lane == 0) drawn = atomicAdd(a.next + 1, UNIT);
+    if (lane == 0) drawn = given + atomicAdd(a.next + 1, UNIT);
     unit u = unit_at(a, l, row, lane), next;
     for (int i = 0; i < X_ROWS; i++) bring_x(a, shared_address(s.help) + (u32)i * X_BYTES, i, u.pair, lane);
     for (;; u = next) {
         row = __shfl_sync(~0u, drawn, 0);
         bool more = row < all;
-        if (more && lane == 0) drawn = atomicAdd(a.next + 1, UNIT);
+        if (more && lane == 0) drawn = given + atomicAdd(a.next + 1, UNIT);
         if (more) next = unit_at(a, l, row, lane);
         if (u.pair >= 0) a.place[u.pair] = l.row[u.task] + u.row + lane;
-        bf16 *to = a.xs + (size_t)l.row[u.task] * (UP_STEPS * 16);
+        bf16 *to = rows_of_x(a, u.task);
+        if (u.task >= PREFILL_PLACES) wait_count_long(&a.done_up[u.task - PREFILL_PLACES], GROUPS * CLUSTER);
         for (int i = 0; i < UNIT; i++) {
             u32 here = shared_address(s.help) + (u32)at * X_BYTES;
             if (++at == X_ROWS) at = 0;
@@ -112,12 +118,6 @@ DEVICE void combine(const experts_args &a, u32 from, const slot &s, int of, int 
         if (__shfl_sync(~0u, s.row, of * CHOSEN + j) >= 0) add_eight(sum, load_shared16(from + (u32)(j * ROW_PART + lane * 16)), weight);
     }
     if (column < Y_PITCH) put_eight(a, piece % a.n, column, sum);
-}
-/* Until the counter is there: long, so that asking seldom costs nothing. */
-DEVICE void wait_count_long(const int *counter, int least) {
-    if ((threadIdx.x & 31) == 0)
-        while (load_acquire(counter) < least) __nanosleep(500);
-    __syncwarp();
 }
 /* Until the columns of a piece, and those before, are there everywhere. ready: the last group that is. */
 DEVICE void wait_columns(const experts_args &a, const shared &s, int piece, int *ready) {
