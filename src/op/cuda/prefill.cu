@@ -297,48 +297,46 @@ struct worker {
 DEVICE void give_back(const worker &me, int stage) {
     if (me.lane < CLUSTER) arrive_there(me.empty + 8 * (u32)stage);
 }
-/* 64 rows by four warps. A task's tokens are multiplied in pieces of 64, 32, 64 and 128, those that make up its width. Half a
- * stage at a time, so that while its products run the weights of the next half are read into the other registers. */
-#define HALF        (STEPS / 2)
-#define MASK_OF(i)  ((int)(0xfdb9a83120ull >> (i) * 4 & 15)) /* the pieces of 32 i tokens */
-#define PIECE_AT(i) ((i) == 0 ? 0 : (i) == 1 ? 64 : (i) == 2 ? 96 : (i) == 3 ? 160 : 288) /* its sums, in tokens */
-template <int N> DEVICE void piece_product(float *c, const uint4 *a, u64 tokens, int more) {
-#pragma unroll
-    for (int i = 0; i < HALF; i++) wgmma<N>(c, a[i], tokens + (u64)(2 * i), i > 0 || more);
-}
-template <int MASK> DEVICE void half_product(float *c, uint4 *a, u32 weights, u64 tokens, int more) {
+/* 64 rows by four warps. Half a stage at a time, so that while its products run the weights of the next half are read into
+ * the other registers. Sums of the first PART tokens have the same registers at every width, else ptxas waits for each product. */
+#define HALF (STEPS / 2)
+#define PART 128
+template <int N> DEVICE void half_product(float *c, uint4 *a, u32 weights, u64 tokens, int more) {
 #pragma unroll
     for (int i = 0; i < HALF; i++) a[i] = load_shared16(weights + (u32)i * 512);
     wgmma_fence();
-    if (MASK & 1) piece_product<64>(c + PIECE_AT(0) / 2, a, tokens, more), tokens += 64 * 8;
-    if (MASK & 2) piece_product<32>(c + PIECE_AT(1) / 2, a, tokens, more), tokens += 32 * 8;
-    if (MASK & 4) piece_product<64>(c + PIECE_AT(2) / 2, a, tokens, more), tokens += 64 * 8;
-    if (MASK & 8) piece_product<128>(c + PIECE_AT(3) / 2, a, tokens, more);
+#pragma unroll
+    for (int i = 0; i < HALF; i++) {
+        wgmma<(N < PART ? N : PART)>(c, a[i], tokens + (u64)(2 * i), i > 0 || more);
+        if constexpr (N > PART) wgmma<N - PART>(c + PART / 2, a[i], tokens + (u64)(2 * i + PART * 8), i > 0 || more);
+    }
     wgmma_commit();
     wgmma_wait<1>();
 }
-template <int MASK> DEVICE void product(shared &s, u32 stages, ring &r, float *c, int steps, int wide, int width, const worker &me) {
+template <int N> DEVICE void product(shared &s, u32 stages, ring &r, float *c, int steps, int wide, const worker &me) {
     uint4 a[2][HALF];
     int before = -1;
 #pragma unroll 1
     for (int k = 0; k < steps; k += STEPS) {
-        u32 base = stages + r.begin(stage_bytes(wide), stage_bytes(width)), weights = base + (u32)me.warp * 2048 + (u32)me.lane * 16;
+        u32 base = stages + r.begin(stage_bytes(wide), stage_bytes(N)), weights = base + (u32)me.warp * 2048 + (u32)me.lane * 16;
         u64 tokens = wgmma_matrix(base + W_BYTES);
         barrier_wait(shared_address(&s.full[r.slot]), (u32)r.parity);
-        half_product<MASK>(c, a[0], weights, tokens, k);
+        half_product<N>(c, a[0], weights, tokens, k);
         if (before >= 0) give_back(me, before);
-        half_product<MASK>(c, a[1], weights + HALF * 512, tokens + 2 * HALF, 1);
+        half_product<N>(c, a[1], weights + HALF * 512, tokens + 2 * HALF, 1);
         before = r.slot;
         r.next();
     }
     wgmma_wait<0>();
     give_back(me, before);
 }
-/* The sums of a piece go out. A thread has tokens 2 q and 2 q + 1 of every 8, a feature or two of each. */
+/* Sums go out. A thread has tokens 2 q and 2 q + 1 of every 8, a feature or two of each. */
 #if ACT == 2
-template <int N> DEVICE void store_features(const experts_args &a, bf16 *to, int wide_step, const float *c, int count, int q) {
+/* wide_step: to the next token's features. */
+DEVICE void store_features(bf16 *to, int wide_step, const float *c, int count, int q) {
 #pragma unroll
-    for (int t = 0; t < N / 8; t++) {
+    for (int t = 0; t < TOKEN_TILES; t++) {
+        if (t * 8 >= count) break;
         if (t * 8 + 2 * q < count) *(u32 *)(to + t * 512) = to_bf16x2(relu2(c[t * 4]), relu2(c[t * 4 + 2]));
         if (t * 8 + 2 * q + 1 < count) *(u32 *)(to + wide_step + t * 512) = to_bf16x2(relu2(c[t * 4 + 1]), relu2(c[t * 4 + 3]));
     }
@@ -372,9 +370,9 @@ DEVICE void store_shared4(u32 address, u32 v) {
 }
 /* Into a stage, as h has it. A lane has one feature of two tokens, its neighbour the next feature: they swap, and each
  * stores two features. */
-template <int N> DEVICE void store_features(const experts_args &a, u32 to, const float *c, int count, int odd) {
+DEVICE void store_features(const experts_args &a, u32 to, const float *c, int count, int odd) {
 #pragma unroll
-    for (int t = 0; t < N / 8; t += SIDE) {
+    for (int t = 0; t < TOKEN_TILES; t += SIDE) {
         float v[2 * SIDE];
         if (t * 8 >= count) break;
         activate_side(a, c + t * 4, v);
@@ -387,68 +385,47 @@ template <int N> DEVICE void store_features(const experts_args &a, u32 to, const
     }
 }
 #endif
-template <int N> DEVICE void store_columns(bf16 *to, const float *c, int count, int q) {
+DEVICE void store_columns(bf16 *to, const float *c, int count, int q) {
 #pragma unroll
-    for (int t = 0; t < N / 8; t++) {
+    for (int t = 0; t < TOKEN_TILES; t++) {
+        if (t * 8 >= count) break;
         if (t * 8 + 2 * q < count) *(u32 *)(to + t * 8 * Y_PITCH) = to_bf16x2(c[t * 4], c[t * 4 + 2]);
         if (t * 8 + 2 * q + 1 < count) *(u32 *)(to + (t * 8 + 1) * Y_PITCH) = to_bf16x2(c[t * 4 + 1], c[t * 4 + 3]);
     }
 }
-/* Where a thread's sums go. */
-struct target {
-    int kind, count;
-    bf16 *columns, *features; /* of the task's first token */
-    int step;                 /* ACT == 2: to the next token's features */
-    u32 staged;
-};
-template <int N> DEVICE void store_piece(const experts_args &a, target &to, const float *c, const worker &me) {
-    if (to.kind == DOWN) {
-        store_columns<N>(to.columns, c, to.count, me.lane & 3);
-    } else {
-#if ACT == 2
-        store_features<N>(a, to.features, to.step, c, to.count, me.lane & 3);
-#else
-        store_features<N>(a, to.staged, c, to.count, me.lane >> 2 & 1);
-#endif
+/* An item's results, each warp's row tile of them; the stage for those of the up product is the next of the ring. */
+DEVICE parcel store(const experts_args &a, shared &s, const work &w, u32 stages, ring &r, const float *c, const worker &me) {
+    int g = me.lane >> 2, q = me.lane & 3, row = w.tile + me.warp, base = s.list.row[w.task];
+    parcel p = {&a.done_down[part_of(w.tile / DOWN_TILES)], 0, 0, 0, -1};
+    if (w.kind == DOWN) {
+        if (me.warp < w.tiles) store_columns(a.y + (size_t)(base + 2 * q) * Y_PITCH + row * 16 + 2 * g, c, w.count, q);
+        return p;
     }
-    to.count -= N, to.columns += N * Y_PITCH, to.features += N * 64, to.staged += N * 128;
-}
-DEVICE parcel store(const experts_args &a, shared &s, const work &w, u32 stages, ring &r, const float *c, int mask, const worker &me) {
-    int g = me.lane >> 2, q = me.lane & 3, row = w.tile + me.warp, base = s.list.row[w.task], wide = wide_of(w.count);
-    target to = {w.kind, w.count};
-    parcel p = {w.kind == UP ? &a.done_up[w.task] : &a.done_down[part_of(w.tile / DOWN_TILES)], 0, 0, 0, -1};
+    int wide = wide_of(w.count);
     bf16 *h = a.h + (size_t)base * (DOWN_STEPS * 16);
-    to.columns = a.y + (size_t)(base + 2 * q) * Y_PITCH + row * 16 + 2 * g;
+    p.counter = &a.done_up[w.task];
 #if ACT == 2
     int input = lane_order(row * 16 + 2 * g), at = swizzled(wide, 2 * q, input);
-    to.features = h + at, to.step = swizzled(wide, 2 * q + 1, input) - at;
+    if (me.warp < w.tiles) store_features(h + at, swizzled(wide, 2 * q + 1, input) - at, c, w.count, q);
 #else
-    if (w.kind == UP) {
-        int odd = g & 1, token = 2 * q + odd, input = lane_order(me.warp * 8 + g - odd);
-        p.from = stages + r.begin((u32)wide * 128, (u32)wide * 128), p.stage = r.slot, p.to = h + w.tile / WARPS * wide * 64, p.bytes = w.tiles ? (u32)wide * 128 : 0;
-        to.staged = p.from + (u32)(token * 128 + (input / 8 ^ token) * 16 + input % 8 * 2);
-        barrier_wait(shared_address(&s.full[r.slot]), (u32)r.parity);
-        r.next();
-    }
+    u32 bytes = (u32)wide * 128;
+    int odd = g & 1, token = 2 * q + odd, input = lane_order(me.warp * 8 + g - odd);
+    p.from = stages + r.begin(bytes, bytes), p.stage = r.slot, p.to = h + w.tile / WARPS * wide * 64, p.bytes = w.tiles ? bytes : 0;
+    barrier_wait(shared_address(&s.full[r.slot]), (u32)r.parity);
+    r.next();
+    if (me.warp < w.tiles) store_features(a, p.from + (u32)(token * 128 + (input / 8 ^ token) * 16 + input % 8 * 2), c, w.count, odd);
+    fence_async_shared();
 #endif
-    if (me.warp < w.tiles) {
-        if (mask & 1) store_piece<64>(a, to, c + PIECE_AT(0) / 2, me);
-        if (mask & 2) store_piece<32>(a, to, c + PIECE_AT(1) / 2, me);
-        if (mask & 4) store_piece<64>(a, to, c + PIECE_AT(2) / 2, me);
-        if (mask & 8) store_piece<128>(a, to, c + PIECE_AT(3) / 2, me);
-    }
-    if (p.stage >= 0) fence_async_shared();
     return p;
 }
 DEVICE parcel make(const experts_args &a, const work &w, shared &s, u32 stages, ring &r, const worker &me) {
-    float c[PIECE_AT(4) / 2];
-    int steps = steps_of(w), wide = wide_of(w.count), width = width_of(w.count), mask = MASK_OF(width / 32);
-#define IF_WIDE(i)                                                    \
-    if (WIDTHS >> ((i) - 1) & 1 && width == 32 * (i))                 \
-        product<MASK_OF(i)>(s, stages, r, c, steps, wide, width, me); \
-    else
-    IF_WIDE(1) IF_WIDE(2) IF_WIDE(3) IF_WIDE(4) IF_WIDE(5) IF_WIDE(6) IF_WIDE(7) IF_WIDE(8) IF_WIDE(9) {}
-    return store(a, s, w, stages, r, c, mask, me);
+    float c[TOKENS / 2];
+    int steps = steps_of(w), wide = wide_of(w.count), width = width_of(w.count);
+#define IF_WIDE(i)                               \
+    if constexpr ((WIDTHS >> ((i) - 1) & 1) > 0) \
+        if (width == 32 * (i)) product<32 * (i)>(s, stages, r, c, steps, wide, me);
+    IF_WIDE(1) IF_WIDE(2) IF_WIDE(3) IF_WIDE(4) IF_WIDE(5) IF_WIDE(6) IF_WIDE(7) IF_WIDE(8) IF_WIDE(9)
+    return store(a, s, w, stages, r, c, me);
 }
 DEVICE void multiply(const experts_args &a, shared &s, u32 stages, int warp, int lane) {
     ring r = {0, 0, 0};
