@@ -9,7 +9,7 @@
 #include "tap.h"
 #include <math.h>
 
-enum { MOST = 1000, FEW = 70, SEED = 7 };
+enum { MOST = 1700, FEW = 70, SEED = 7 }; /* MOST: an expert with all has more tasks of 32 than PREFILL_PLACES */
 static cadre_device *device;
 static dev_cuda *gpu;
 static cadre_fail why;
@@ -180,7 +180,8 @@ static cadre_err run_watched(rig *g, int n, int how) {
     cadre_moe_profile(g->space, NULL);
     if (!err) err = cadre_profile_collect(watch, &why);
     int count = cadre_profile_rows(watch, rows, 8), wrong = count < 2;
-    for (int i = 0; i < count; i++) wrong += !(rows[i].us > 0.1 && rows[i].us < 1e5);
+    for (int i = 0; i < count; i++)
+        wrong += !(rows[i].us > 0.1 && rows[i].us < (tap_few ? 1e9 : 1e5)); /* few: a tool may slow it down */
     if (wrong) tap(false, "%s n=%d: %d rows of a profile, %d wrong", g->s->name, n, count, wrong);
     return err;
 }
@@ -508,6 +509,7 @@ static const shape shapes[] = {
      {.d = 128, .f = 64, .e = 16, .k = 2, .shared_f = 192, .scale = 0.5f},
      .shared_gate = true,
      .bf16 = true},
+    {"d=7168 f=64 e=24", {.d = 7168, .f = 64, .e = 24, .k = 6, .renormalize = true}, .bf16 = true},
     {"d=1344 f=320 e=4 shared", {.d = 1344, .f = 320, .e = 4, .k = 1, .shared_f = 64}, .bf16 = true},
     {"d=100 f=60 e=7 relu2 shared",
      {.d = 100, .f = 60, .e = 7, .k = 7, .act = RELU2, .shared_f = 50, .renormalize = true},
@@ -530,7 +532,7 @@ static void test_shape(const shape *s, bool all) {
         same_bits(&g, "policy");
         other_ways(&g);
         valid_counts(&g);
-        if (s == shapes && !tap_few) many_turns(&g);
+        if ((s == shapes || s->desc.d > 4096) && !tap_few) many_turns(&g);
         if (all) every_config(&g);
         odd_routings(&g);
         printf("# %s: made in %.1f s, tested in %.1f s\n", s->name, (double)(made - start) / 1e9,
