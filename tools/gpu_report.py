@@ -1,16 +1,32 @@
-"""Makes the GPU tables of docs/performance.md from raw samples: python3 tools/gpu_report.py docs/samples/gpu-moe.tsv"""
+"""Makes the GPU tables of docs/performance.md from raw samples: python3 tools/gpu_report.py docs/samples/gpu-moe.tsv, or of sweeps:
+gpu-sweep.tsv"""
 import collections
 import random
 import statistics
 import sys
 
 
-def read(path):
+def read_rows(path):
+    with open(path, encoding="utf-8") as lines:
+        return [line.rstrip("\n").split("\t") for line in lines if not line.startswith("#")]
+
+
+def sweep(rows):
+    """A row for each configuration of a shape, a column for each m: medians."""
+    times = collections.defaultdict(list)
+    for shape, m, config, us in rows[1:]:
+        times[shape, config, int(m)].append(float(us))
+    columns = sorted({m for _, _, m in times})
+    print("| shape | set | " + " | ".join(f"{m} tokens" for m in columns) + " |\n|--|--" + "|--:" * len(columns) + "|")
+    for shape, config in dict.fromkeys((shape, config) for shape, config, _ in times):
+        cells = (times.get((shape, config, m)) for m in columns)
+        print(f"| {shape} | {config} | " + " | ".join(f"{statistics.median(v):.1f}" if v else "" for v in cells) + " |")
+
+
+def read(rows):
     """{(shape, routing): {m: {(who, config): [us]}}} and {(shape, routing, m): (touched, floor)} of cadre."""
     times = collections.defaultdict(lambda: collections.defaultdict(lambda: collections.defaultdict(list)))
     about = {}
-    with open(path, encoding="utf-8") as lines:
-        rows = [line.rstrip("\n").split("\t") for line in lines if not line.startswith("#")]
     for who, shape, routing, m, config, touched, floor, us in rows[1:]:
         times[shape, routing][int(m)][who, config].append(float(us))
         if who == "cadre":
@@ -27,7 +43,10 @@ def interval(ours, theirs, rounds=2000):
 
 
 def main():
-    times, about = read(sys.argv[1])
+    rows = read_rows(sys.argv[1])
+    if "set" in rows[0]:
+        return sweep(rows)
+    times, about = read(rows)
     for (shape, routing), by_m in times.items():
         print(f"\n{shape}, {routing} routing\n")
         print("| tokens | experts touched | floor, µs | cadre, µs | floor / time | vLLM, µs (better of its configs) | cadre / vLLM |")

@@ -389,6 +389,7 @@ static void valid_counts(rig *g) {
     size_t d = (size_t)g->desc.d;
     bool ok = !dev_cuda_alloc(gpu, 64, &at, &why);
     for (size_t i = 0; ok && i < sizeof cases / sizeof *cases; i++) {
+        if (cases[i].n > most) continue;
         int n = cases[i].n, count = cases[i].valid < 0 ? 0 : cases[i].valid > n ? n : cases[i].valid;
         int32_t all = n, some = cases[i].valid;
         ok = run(g, n, g->x, g->first, 0) && !dev_cuda_put(gpu, at, &all, sizeof all, &why) &&
