@@ -15,7 +15,7 @@ typedef struct gpu_kernel {
     dev_cuda_module *module; /* NULL: not compiled, since no run needs it */
     dev_cuda_kernel kernel;
     unsigned threads, dynamic;
-    int clusters; /* of router_many: so many run at once */
+    int clusters; /* of router_many and prefill: so many run at once */
 } gpu_kernel;
 
 /* Experts of one width: those that are routed to, or the shared one. */

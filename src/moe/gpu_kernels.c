@@ -49,6 +49,24 @@ static void define_shape(option_list *o, const gpu_set *s, int engine) {
     if (!engine) define(o, "COPY_ENGINE", 0);
 }
 
+/* How many clusters of a kernel run at once. */
+static cadre_err ask_clusters(moe_gpu *m, gpu_kernel *k, unsigned blocks, cadre_fail *why) {
+    dev_cuda_launch l = {.kernel = &k->kernel, .block = {k->threads}, .dynamic = k->dynamic, .cluster = blocks};
+    cadre_err err = dev_cuda_clusters(m->gpu, &l, &k->clusters, why);
+    if (err || k->clusters > 0) return err;
+    return cadre_fail_set(why, CADRE_UNSUPPORTED, "%s: no cluster of %u blocks has room on this GPU", k->kernel.name,
+                          blocks);
+}
+
+static cadre_err compile_prefill(moe_gpu *m, gpu_set *s, int i, option_list *o, cadre_fail *why) {
+    const plan_gpu_row *row = &s->plan.rows[i];
+    define(o, "WIDTHS", row->knobs.widths);
+    define(o, "ROOM", row->knobs.room * 1024);
+    cadre_err err = gpu_kernel_new(m->gpu, "prefill.cu", "prefill", o->list, o->count, PREFILL_THREADS,
+                                   plan_gpu_shared(&s->plan.key, row), &s->kernels[i], why);
+    return err ? err : ask_clusters(m, &s->kernels[i], PREFILL_CLUSTER, why);
+}
+
 static cadre_err compile_experts(moe_gpu *m, gpu_set *s, int i, cadre_fail *why) {
     const plan_gpu_row *row = &s->plan.rows[i];
     const plan_gpu_knobs *k = &row->knobs;
@@ -66,12 +84,7 @@ static cadre_err compile_experts(moe_gpu *m, gpu_set *s, int i, cadre_fail *why)
     }
     define(&o, "TOKEN_TILES", k->tokens / 8);
     define(&o, "MOST_TASKS", plan_gpu_tasks(&s->plan.key, row));
-    if (k->wgmma) {
-        define(&o, "WIDTHS", k->widths);
-        define(&o, "ROOM", k->room * 1024);
-        return gpu_kernel_new(m->gpu, "prefill.cu", "prefill", o.list, o.count, PREFILL_THREADS,
-                              plan_gpu_shared(&s->plan.key, row), &s->kernels[i], why);
-    }
+    if (k->wgmma) return compile_prefill(m, s, i, &o, why);
     define(&o, "STAGES", k->stages);
     define(&o, "WARPS", k->warps);
     define(&o, "UP_TILES", k->up);
@@ -109,11 +122,7 @@ static cadre_err compile_router(moe_gpu *m, int x_f32, int i, cadre_fail *why) {
     gpu_kernel *k = &m->routers[x_f32][i];
     cadre_err err = gpu_kernel_new(m->gpu, many ? "router_many.cu" : "router.cu", many ? "router_many" : "router",
                                    o.list, o.count, threads, plan_gpu_router_shared(&p->key, row), k, why);
-    dev_cuda_launch l = {.kernel = &k->kernel, .block = {threads}, .dynamic = k->dynamic, .cluster = ROUTER_CLUSTER};
-    if (!err && many) err = dev_cuda_clusters(m->gpu, &l, &k->clusters, why);
-    if (!err && many && k->clusters < 1)
-        err = cadre_fail_set(why, CADRE_UNSUPPORTED, "no cluster of the router's 8 blocks has room on this GPU");
-    return err;
+    return !err && many ? ask_clusters(m, k, ROUTER_CLUSTER, why) : err;
 }
 
 static cadre_err compile_routers(moe_gpu *m, cadre_fail *why) {

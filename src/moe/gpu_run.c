@@ -74,8 +74,10 @@ static void take_lists(gpu_lists *l, arena *a, const gpu_set *s, size_t n) {
 /* Rows of x by tasks, where wgmma takes them so. */
 static size_t rows_of_x(const moe_gpu *m, const gpu_set *s) {
     size_t most = 0;
-    for (int i = 0; i < s->plan.count && s->plan.rows[i].n_lo <= m->desc.max_tokens; i++)
-        if (s->plan.rows[i].knobs.wgmma) most = larger(most, PREFILL_PLACES * (size_t)s->plan.rows[i].knobs.tokens);
+    for (int i = 0; i < s->plan.count && s->plan.rows[i].n_lo <= m->desc.max_tokens; i++) {
+        int tokens = s->plan.rows[i].knobs.tokens, tasks = EXPERTS_TASKS(chunk_of(m), s->k, s->e, tokens);
+        if (s->plan.rows[i].knobs.wgmma) most = larger(most, (size_t)least(PREFILL_PLACES, tasks) * (size_t)tokens);
+    }
     return most;
 }
 
@@ -306,8 +308,9 @@ static cadre_err run_set(const part *p, gpu_set *set, const gpu_lists *l, const 
     atomic_fetch_add_explicit(&set->plan.rows[i].runs, 1, memory_order_relaxed);
     profile_op op = {set->plan.key.role, NULL, plan_gpu_kernel(&set->plan.rows[i]),
                      set->e == 1 ? set->up_stride + set->down_stride : 0};
-    size_t sms = (size_t)dev_cuda_about(p->m->gpu)->sms;
-    return launch(p, &op, &set->kernels[i], wgmma ? sms / PREFILL_CLUSTER * PREFILL_CLUSTER : sms, args);
+    const gpu_kernel *kernel = &set->kernels[i]; /* blocks that wait for each other: all of them run at once */
+    size_t blocks = (size_t)(wgmma ? kernel->clusters * PREFILL_CLUSTER : dev_cuda_about(p->m->gpu)->sms);
+    return launch(p, &op, kernel, blocks, args);
 }
 
 static cadre_err run_shared(const part *p, float *sum) {

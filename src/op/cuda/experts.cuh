@@ -45,7 +45,7 @@ typedef struct experts_args {
 /* one */
 #define ONE_CHUNK 2048
 #define ONE_SHARED(warps, stages, d, chosen) ((warps) * (stages) * ONE_CHUNK + ((d) + 63) / 64 * 128 + (chosen) * 40 + 16)
-/* Rows of h and xs: every expert's pairs up to a multiple of 8. */
+/* Rows of h and y: every expert's pairs up to a multiple of 8. */
 #define EXPERTS_ROWS(n, k, experts) ((long long)(n) * (k) + 8ll * (experts))
 /* Most tasks that n tokens can make: every expert may have one that is not full. */
 #define EXPERTS_TASKS(n, k, experts, tokens) ((experts) + (int)((long long)(n) * (k) / (tokens)))

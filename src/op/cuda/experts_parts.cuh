@@ -1,6 +1,7 @@
 /* experts_parts.cuh: what the texts that take tokens by tasks share (experts.cu for few, prefill.cu for many): tasks and
  * items, the slots of a token. A *task* is an expert with up to TOKENS of its pairs; an *item* is some row tiles of
- * one task. Items come in a fixed order, all of the up product and then the down product; blocks draw them from a counter.
+ * one task. Items come in a fixed order, all of the up product and then the down product; blocks draw them from a counter
+ * (the first ones of prefill.cu are theirs without).
  */
 /* What the text says before: experts_shape.cuh, and how many of an expert's pairs a task takes (task_size). */
 #define GROUPS     ((UP_ROWS + UP_TILES - 1) / UP_TILES)

@@ -209,7 +209,7 @@ DEVICE void clerk(const experts_args &a, shared &s, u32 rank, int lane) {
 }
 
 /* ---- copies ---- */
-/* A task's rows of x: places are used again when a task's up product is complete, and stay in the L2 so. */
+/* A task's rows of x: places are used again when a task's up product is complete, so that more of them stay in the L2. */
 DEVICE bf16 *rows_of_x(const experts_args &a, int task) {
     return a.xs + (size_t)(task % PREFILL_PLACES) * TOKENS * (UP_STEPS * 16);
 }
