@@ -20,7 +20,6 @@
  */
 #include "common.cuh"
 #include "experts.cuh"
-#define TASK_ROWS 1
 /* TOLD: other blocks wait for h and y by their data, not by counters; 2: and for the router's choice. */
 #define FEW (TOLD == 2)
 #include "experts_shape.cuh"

@@ -24,7 +24,6 @@ struct task_list {
     int tasks;
     int counts[EXPERTS];
     u32 task[MOST_TASKS]; /* expert << 16 | which task of it */
-    int row[TASK_ROWS];   /* the first of its rows of activations, a multiple of 8 */
 };
 
 /* Inclusive sum over the lanes. */

@@ -26,7 +26,6 @@
 #define WARPS      8
 #define UP_TILES   (CLUSTER * WARPS) /* of an item: of both blocks */
 #define DOWN_TILES (CLUSTER * WARPS)
-#define TASK_ROWS  MOST_TASKS
 #include "experts_shape.cuh"
 /* Tokens that are multiplied for `count`: bit i of WIDTHS stands for 32 (i + 1). */
 DEVICE int width_of(int count) {
@@ -59,6 +58,9 @@ DEVICE int task_size(int all) {
 #define HELP      PREFILL_HELP(D_MODEL, CHOSEN)
 #define STAGED    (ACT != 2)                /* a block's part of an up product is one chunk of h, and goes out through a stage */
 
+struct row_list : task_list {
+    int row[MOST_TASKS]; /* the first of a task's rows of activations, a multiple of 8 */
+};
 /* An item's results: taken out of a stage first, unless stage is -1; then counted. */
 struct parcel {
     int *counter; /* NULL: no more */
@@ -76,7 +78,7 @@ struct shared {
     work next[ITEMS];  /* known */
     work item[SLOTS]; /* of the item that begins in this stage */
     parcel sent[STORED];
-    task_list list;
+    row_list list;
     __align__(16) u8 help[HELP]; /* what the helper brings */
 };
 static_assert(PRODUCERS * LESS + WARPS * MORE <= THREADS / 32 * (65536 / THREADS / 8 * 8), "a block that asks for more waits for ever");
@@ -85,7 +87,7 @@ static_assert(ROOM >= 2 * (W_BYTES + TOKENS * 128) && ROOM % 1024 == 0, "two sta
 static_assert(WIDTHS >> (TOKENS / 32 - 1) == 1 && TOKENS % 32 == 0 && TOKENS <= 288, "a task takes the widest");
 
 /* Tasks in order of experts, by one warp. */
-DEVICE void list_tasks(const experts_args &a, task_list &l, int lane) {
+DEVICE void list_tasks(const experts_args &a, row_list &l, int lane) {
     const int rounds = (EXPERTS + 31) / 32;
     int tasks = 0, rows = 0, count[rounds];
 #pragma unroll

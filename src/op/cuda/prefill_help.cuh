@@ -7,7 +7,7 @@ DEVICE int swizzled(int wide, int r, int input) {
     return input / 64 * wide * 64 + r * 64 + ((input / 8 % 8) ^ (r & 7)) * 8 + input % 8;
 }
 /* The task that has a row: rows of tasks ascend. */
-DEVICE int task_at(const task_list &l, int row) {
+DEVICE int task_at(const row_list &l, int row) {
     int low = 0, high = l.tasks;
     while (high - low > 1) {
         int middle = (low + high) / 2;
@@ -23,7 +23,7 @@ struct unit {
     int task, row, wide; /* the first of its task's rows */
     int pair;
 };
-DEVICE unit unit_at(const experts_args &a, const task_list &l, int row, int lane) {
+DEVICE unit unit_at(const experts_args &a, const row_list &l, int row, int lane) {
     int task = task_at(l, row), expert, first, count, r = row - l.row[task], pair = -1;
     pairs_of(l, task, &expert, &first, &count);
     if (lane < UNIT && r + lane < count) pair = a.list[(size_t)expert * a.cap + first + r + lane];
@@ -44,7 +44,7 @@ DEVICE void wait_count_long(const int *counter, int least) {
 }
 /* By a whole warp: rows are on their way while one is put in place, the next unit's pairs and the number after that, too. */
 DEVICE void gather(const experts_args &a, shared &s, int lane) {
-    const task_list &l = s.list;
+    const row_list &l = s.list;
     int expert, first, count, drawn = 0, at = 0;
     pairs_of(l, l.tasks - 1, &expert, &first, &count);
     int all = l.row[l.tasks - 1] + wide_of(count);

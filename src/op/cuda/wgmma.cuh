@@ -1,6 +1,6 @@
 /* wgmma.cuh: 64 rows x N tokens x 16 inputs by four warps, asynchronous: the packed tile of each warp from registers, the
  * tokens [N][64] bf16 in shared memory, rows of 128 bytes, swizzled. The sums of a warp lie as those of mma: for each 8
- * tokens four registers. more: added to c; 0: c begins. N is written out because an instruction's operands are.
+ * tokens four registers. more: added to c; 0: c begins.
  */
 /* The descriptor of the tokens: start, rows of 128 bytes in groups of 8 (1024 bytes), 128-byte swizzle. On 1024 bytes. */
 DEVICE u64 wgmma_matrix(u32 address) {
@@ -15,118 +15,42 @@ DEVICE void wgmma_commit() {
 template <int LEFT> DEVICE void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
-template <int N> DEVICE_METHOD void wgmma(float *c, uint4 a, u64 tokens, int more);
-template <> DEVICE_METHOD void wgmma<16>(float *c, uint4 a, u64 tokens, int more) {
-    asm volatile("{\n.reg .pred add;\nsetp.ne.s32 add, %13, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
-                 "%0,%1,%2,%3,%4,%5,%6,%7"
-                 "}, {%8,%9,%10,%11}, %12, add, 1, 1, 0;\n}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(tokens), "r"(more));
-}
-template <> DEVICE_METHOD void wgmma<24>(float *c, uint4 a, u64 tokens, int more) {
-    asm volatile("{\n.reg .pred add;\nsetp.ne.s32 add, %17, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n24k16.f32.bf16.bf16 {"
-                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11"
-                 "}, {%12,%13,%14,%15}, %16, add, 1, 1, 0;\n}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(tokens), "r"(more));
-}
-template <> DEVICE_METHOD void wgmma<32>(float *c, uint4 a, u64 tokens, int more) {
-    asm volatile("{\n.reg .pred add;\nsetp.ne.s32 add, %21, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
-                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
-                 "}, {%16,%17,%18,%19}, %20, add, 1, 1, 0;\n}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(tokens), "r"(more));
-}
-template <> DEVICE_METHOD void wgmma<40>(float *c, uint4 a, u64 tokens, int more) {
-    asm volatile("{\n.reg .pred add;\nsetp.ne.s32 add, %25, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n40k16.f32.bf16.bf16 {"
-                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-                 "%16,%17,%18,%19"
-                 "}, {%20,%21,%22,%23}, %24, add, 1, 1, 0;\n}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
-                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(tokens), "r"(more));
-}
-template <> DEVICE_METHOD void wgmma<48>(float *c, uint4 a, u64 tokens, int more) {
-    asm volatile("{\n.reg .pred add;\nsetp.ne.s32 add, %29, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {"
-                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-                 "%16,%17,%18,%19,%20,%21,%22,%23"
-                 "}, {%24,%25,%26,%27}, %28, add, 1, 1, 0;\n}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
-                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(tokens), "r"(more));
-}
-template <> DEVICE_METHOD void wgmma<64>(float *c, uint4 a, u64 tokens, int more) {
-    asm volatile("{\n.reg .pred add;\nsetp.ne.s32 add, %37, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-                 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-                 "}, {%32,%33,%34,%35}, %36, add, 1, 1, 0;\n}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
-                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
-                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(tokens), "r"(more));
-}
-template <> DEVICE_METHOD void wgmma<96>(float *c, uint4 a, u64 tokens, int more) {
-    asm volatile("{\n.reg .pred add;\nsetp.ne.s32 add, %53, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 {"
-                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-                 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-                 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
-                 "}, {%48,%49,%50,%51}, %52, add, 1, 1, 0;\n}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
-                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
-                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
-                   "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]),
-                   "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(tokens), "r"(more));
-}
-template <> DEVICE_METHOD void wgmma<128>(float *c, uint4 a, u64 tokens, int more) {
-    asm volatile("{\n.reg .pred add;\nsetp.ne.s32 add, %69, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-                 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-                 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
-                 "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-                 "}, {%64,%65,%66,%67}, %68, add, 1, 1, 0;\n}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
-                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
-                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
-                   "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]),
-                   "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]),
-                   "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
-                   "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(tokens), "r"(more));
-}
-template <> DEVICE_METHOD void wgmma<160>(float *c, uint4 a, u64 tokens, int more) {
-    asm volatile("{\n.reg .pred add;\nsetp.ne.s32 add, %85, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16 {"
-                 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-                 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-                 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
-                 "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"
-                 "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
-                 "}, {%80,%81,%82,%83}, %84, add, 1, 1, 0;\n}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
-                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
-                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
-                   "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]),
-                   "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]),
-                   "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
-                   "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63]),
-                   "+f"(c[64]), "+f"(c[65]), "+f"(c[66]), "+f"(c[67]), "+f"(c[68]), "+f"(c[69]), "+f"(c[70]), "+f"(c[71]),
-                   "+f"(c[72]), "+f"(c[73]), "+f"(c[74]), "+f"(c[75]), "+f"(c[76]), "+f"(c[77]), "+f"(c[78]), "+f"(c[79])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "l"(tokens), "r"(more));
-}
+template <int N> DEVICE_METHOD void wgmma(float *c, uint4 tile, u64 tokens, int more);
+/* An instruction's operands are written out: four sums at a time, as the text names them and as it is given them. */
+#define FOUR(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
+#define NAMES_16 "%0,%1,%2,%3,%4,%5,%6,%7"
+#define NAMES_24 NAMES_16 ",%8,%9,%10,%11"
+#define NAMES_32 NAMES_24 ",%12,%13,%14,%15"
+#define NAMES_40 NAMES_32 ",%16,%17,%18,%19"
+#define NAMES_48 NAMES_40 ",%20,%21,%22,%23"
+#define NAMES_64 NAMES_48 ",%24,%25,%26,%27,%28,%29,%30,%31"
+#define NAMES_96 NAMES_64 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
+#define NAMES_128 NAMES_96 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define NAMES_160 NAMES_128 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
+#define SUMS_16 FOUR(0), FOUR(4)
+#define SUMS_24 SUMS_16, FOUR(8)
+#define SUMS_32 SUMS_24, FOUR(12)
+#define SUMS_40 SUMS_32, FOUR(16)
+#define SUMS_48 SUMS_40, FOUR(20)
+#define SUMS_64 SUMS_48, FOUR(24), FOUR(28)
+#define SUMS_96 SUMS_64, FOUR(32), FOUR(36), FOUR(40), FOUR(44)
+#define SUMS_128 SUMS_96, FOUR(48), FOUR(52), FOUR(56), FOUR(60)
+#define SUMS_160 SUMS_128, FOUR(64), FOUR(68), FOUR(72), FOUR(76)
+/* The numbers behind the sums: the tile's registers, the tokens, more. */
+#define WGMMA(n, r0, r1, r2, r3, where, add)                                                                                 \
+    template <> DEVICE_METHOD void wgmma<n>(float *c, uint4 tile, u64 tokens, int more) {                                    \
+        asm volatile("{\n.reg .pred add;\nsetp.ne.s32 add, %" #add ", 0;\n"                                                 \
+                     "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" NAMES_##n                                  \
+                     "}, {%" #r0 ",%" #r1 ",%" #r2 ",%" #r3 "}, %" #where ", add, 1, 1, 0;\n}"                              \
+                     : SUMS_##n                                                                                              \
+                     : "r"(tile.x), "r"(tile.y), "r"(tile.z), "r"(tile.w), "l"(tokens), "r"(more));                          \
+    }
+WGMMA(16, 8, 9, 10, 11, 12, 13)
+WGMMA(24, 12, 13, 14, 15, 16, 17)
+WGMMA(32, 16, 17, 18, 19, 20, 21)
+WGMMA(40, 20, 21, 22, 23, 24, 25)
+WGMMA(48, 24, 25, 26, 27, 28, 29)
+WGMMA(64, 32, 33, 34, 35, 36, 37)
+WGMMA(96, 48, 49, 50, 51, 52, 53)
+WGMMA(128, 64, 65, 66, 67, 68, 69)
+WGMMA(160, 80, 81, 82, 83, 84, 85)
