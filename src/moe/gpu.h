@@ -38,6 +38,11 @@ typedef struct moe_gpu {
     gpu_kernel lists, single, round_out;
 } moe_gpu;
 
+/* Rows of a set's plan that runs can need: its first ones. */
+static inline int gpu_rows(const moe_gpu *m, const gpu_set *s) {
+    return plan_gpu_at(s->plan.rows, s->plan.count, m->desc.max_tokens) + 1;
+}
+
 /* Errors: UNSUPPORTED (this GPU, type or shape), COMPILE, NOMEM, DEVICE, RANGE (a switch). */
 cadre_err moe_gpu_new(dev_cuda *gpu, const cadre_moe_desc *desc, const cadre_moe_weights *weights, moe_gpu **out,
                       cadre_fail *why);

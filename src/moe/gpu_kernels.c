@@ -98,8 +98,7 @@ static cadre_err compile_experts(moe_gpu *m, gpu_set *s, int i, cadre_fail *why)
 
 static cadre_err compile_set(moe_gpu *m, gpu_set *s, cadre_fail *why) {
     cadre_err err = CADRE_OK;
-    for (int i = 0; i < s->plan.count && !err && s->plan.rows[i].n_lo <= m->desc.max_tokens; i++)
-        err = compile_experts(m, s, i, why);
+    for (int i = 0; i < gpu_rows(m, s) && !err; i++) err = compile_experts(m, s, i, why);
     return err;
 }
 

@@ -24,7 +24,7 @@ static int *take_counters(arena *a, size_t n) {
 
 static int most_tasks(const moe_gpu *m, const gpu_set *s) {
     int most = 1;
-    for (int i = 0; i < s->plan.count && s->plan.rows[i].n_lo <= m->desc.max_tokens; i++) {
+    for (int i = 0; i < gpu_rows(m, s); i++) {
         int tasks = plan_gpu_tasks(&s->plan.key, &s->plan.rows[i]);
         most = tasks > most ? tasks : most;
     }
@@ -49,7 +49,7 @@ static void take_zeros(gpu_lists *l, arena *a, const moe_gpu *m, const gpu_set *
 /* The largest launch of a row that waits for data. */
 static int most_told(const moe_gpu *m, const gpu_set *s) {
     int most = 0;
-    for (int i = 0; i < s->plan.count && s->plan.rows[i].n_lo <= m->desc.max_tokens; i++)
+    for (int i = 0; i < gpu_rows(m, s); i++)
         if (s->plan.rows[i].knobs.told || s->plan.rows[i].knobs.one) most = least(s->plan.rows[i].n_hi, chunk_of(m));
     return most;
 }
@@ -74,7 +74,7 @@ static void take_lists(gpu_lists *l, arena *a, const gpu_set *s, size_t n) {
 /* Rows of x by tasks, where wgmma takes them so. */
 static size_t rows_of_x(const moe_gpu *m, const gpu_set *s) {
     size_t most = 0;
-    for (int i = 0; i < s->plan.count && s->plan.rows[i].n_lo <= m->desc.max_tokens; i++) {
+    for (int i = 0; i < gpu_rows(m, s); i++) {
         int tokens = s->plan.rows[i].knobs.tokens, tasks = EXPERTS_TASKS(chunk_of(m), s->k, s->e, tokens);
         if (s->plan.rows[i].knobs.wgmma) most = larger(most, (size_t)least(PREFILL_PLACES, tasks) * (size_t)tokens);
     }
