@@ -47,6 +47,9 @@ DEVICE u32 to_bf16x2(float lo, float hi) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
     return r;
 }
+DEVICE uint4 to_bf16x8(float4 lo, float4 hi) {
+    return make_uint4(to_bf16x2(lo.x, lo.y), to_bf16x2(lo.z, lo.w), to_bf16x2(hi.x, hi.y), to_bf16x2(hi.z, hi.w));
+}
 DEVICE bf16 to_bf16(float v) {
     return (bf16)to_bf16x2(v, 0.0f);
 }

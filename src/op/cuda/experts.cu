@@ -77,6 +77,7 @@ struct shared {
     work item[STAGES]; /* of the item that begins in this stage */
     int parity, before, drawn, last; /* drawn: the block's first item; a fixed one could wait for a block that has no room to start */
     telling done;
+    int *counter[STORED]; /* that an item is counted in */
     task_list list;
 #if FEW
     u8 begins[EXPERTS], order[FEW_PAIRS]; /* an expert's pairs: order[begins ...] */
@@ -473,10 +474,10 @@ DEVICE void multiply(const experts_args &a, shared &s, u32 stages, int warp, int
             make<FEWER>(a, w, s, stages, r, turn, warp, lane);
         else
             make<TOKEN_TILES>(a, w, s, stages, r, turn, warp, lane);
-        if (!TOLD) hand_over(s.done, &done, w.kind == UP ? &a.done_up[w.expert] : a.done_down, warp, lane);
+        if (!TOLD) hand_over(s.done, &done, s.counter, w.kind == UP ? &a.done_up[w.expert] : a.done_down, warp, lane);
         if (++turn > STAGES) turn = 0;
     }
-    hand_over(s.done, &done, 0, warp, lane);
+    hand_over(s.done, &done, s.counter, {}, warp, lane);
 #if !TOLD
     share sh = share_of(a, warp, WARPS, lane);
 #endif
@@ -574,7 +575,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) experts(const __grid_co
         if (warp == 0)
             copy_weights(a, s, stages, lane);
         else if (warp == 1)
-            tell(s.done, lane);
+            tell(s.done, s.counter, lane);
         else
             copy_activations(a, s, stages, lane);
     } else {

@@ -42,8 +42,7 @@ static_assert(sizeof(shared) <= ONE_SHARED(WARPS, STAGES, D_MODEL, CHOSEN), "exp
 DEVICE uint4 load_x(const experts_args &a, int i) {
     if (!a.x_f32) return __ldcg((const uint4 *)(a.x + i));
     const float4 *x = (const float4 *)((const float *)a.x + i);
-    float4 lo = __ldcg(x), hi = __ldcg(x + 1);
-    return make_uint4(to_bf16x2(lo.x, lo.y), to_bf16x2(lo.z, lo.w), to_bf16x2(hi.x, hi.y), to_bf16x2(hi.z, hi.w));
+    return to_bf16x8(__ldcg(x), __ldcg(x + 1));
 }
 DEVICE void take_x(const experts_args &a, shared &s, int thread, int threads) {
     for (int i = thread; i < UP_STEPS * 2; i += threads) {

@@ -27,6 +27,10 @@
 #define UP_TILES   (CLUSTER * WARPS) /* of an item: of both blocks */
 #define DOWN_TILES (CLUSTER * WARPS)
 #include "experts_shape.cuh"
+/* Rows that `count` pairs take. */
+DEVICE int wide_of(int count) {
+    return ceil_div(count, 8) * 8;
+}
 /* Tokens that are multiplied for `count`: bit i of WIDTHS stands for 32 (i + 1). */
 DEVICE int width_of(int count) {
     return 32 * __ffs(WIDTHS & ~0u << (count - 1) / 32);
@@ -35,10 +39,11 @@ DEVICE int width_of(int count) {
 DEVICE int task_size(int all) {
     int most = 8 * TOKEN_TILES, others = ceil_div(all, most) - 1;
     if (others <= 0) return all;
-    int alike = ceil_div(ceil_div(all, others + 1), 8) * 8;
+    int alike = wide_of(ceil_div(all, others + 1));
     return others * most + width_of(all - others * most) < others * width_of(alike) + width_of(all - others * alike) ? most : alike;
 }
 #include "experts_parts.cuh"
+#include "counted.cuh"
 #include "wgmma.cuh"
 
 #define PRODUCERS 4
@@ -62,7 +67,7 @@ struct row_list : task_list {
     int row[MOST_TASKS]; /* the first of a task's rows of activations, a multiple of 8 */
 };
 /* An item's results: taken out of a stage first, unless stage is -1; then counted. */
-struct parcel {
+struct __align__(16) parcel {
     int *counter; /* NULL: no more */
     bf16 *to;
     u32 from, bytes;
@@ -70,7 +75,7 @@ struct parcel {
 };
 struct shared {
     u64 full[SLOTS], empty[SLOTS]; /* barriers of the ring */
-    u64 stored[STORED], told[STORED];
+    telling done;
     /* Of items by turns: a letter from the block that draws; known; begun to be copied; its activations may be read. */
     u64 mail[ITEMS], known[ITEMS], begun[ITEMS], clear[ITEMS];
     int letter[ITEMS];
@@ -97,7 +102,7 @@ DEVICE void list_tasks(const experts_args &a, row_list &l, int lane) {
         int e = i * 32 + lane, n = ceil_div(count[i], TOKENS), sum = scan(n, lane);
         if (e < EXPERTS) l.counts[e] = count[i];
         for (int j = 0; j < n; j++) l.task[tasks + sum - n + j] = (u32)e << 16 | (u32)j;
-        int wide = ceil_div(count[i], 8) * 8, at = scan(wide, lane);
+        int wide = wide_of(count[i]), at = scan(wide, lane);
         for (int j = 0; j < n; j++) l.row[tasks + sum - n + j] = rows + at - wide + j * task_size(count[i]);
         rows += __shfl_sync(~0u, at, 31);
         tasks += __shfl_sync(~0u, sum, 31);
@@ -141,10 +146,6 @@ DEVICE work work_of(const shared &s, int item, u32 rank) {
     pairs_of(s.list, w.task, &w.expert, &w.first, &w.count);
     return w;
 }
-DEVICE int wide_of(int count) {
-    return ceil_div(count, 8) * 8;
-}
-
 #include "prefill_ring.cuh"
 
 /* ---- items by turns ---- */
@@ -263,21 +264,11 @@ DEVICE void copy(const experts_args &a, shared &s, u32 stages, u32 rank, int lan
 #include "prefill_help.cuh"
 
 /* ---- the warps that multiply ---- */
-/* By each warp, when its part of an item is written. The teller may be busy with items before. */
-DEVICE void hand_over(shared &s, teller *at, const parcel &p, int warp, int lane) {
-    __syncwarp();
-    barrier_wait(shared_address(&s.told[at->slot]), (u32)at->parity ^ 1u);
-    if (lane == 0) {
-        if (warp == 0) s.sent[at->slot] = p;
-        barrier_arrive(shared_address(&s.stored[at->slot]));
-    }
-    at->next();
-}
 /* The warp that tells, one lane of it. When it ends, nothing of this block is in the ring any more. */
 DEVICE void tell(shared &s, int lane) {
     teller at = {0, 0};
     for (; lane == 0; at.next()) {
-        barrier_wait(shared_address(&s.stored[at.slot]), (u32)at.parity);
+        barrier_wait(shared_address(&s.done.stored[at.slot]), (u32)at.parity);
         parcel p = s.sent[at.slot];
         if (!p.counter) break;
         if (p.stage >= 0) {
@@ -287,7 +278,7 @@ DEVICE void tell(shared &s, int lane) {
             bulk_written();
         }
         add_release(p.counter, 1);
-        barrier_arrive(shared_address(&s.told[at.slot]));
+        barrier_arrive(shared_address(&s.done.told[at.slot]));
     }
     __syncwarp();
     sync_warps(1, 32 * (WARPS + 1));
@@ -437,9 +428,9 @@ DEVICE void multiply(const experts_args &a, shared &s, u32 stages, int warp, int
         barrier_wait(shared_address(&s.full[r.slot]), (u32)r.parity);
         work w = s.item[r.slot];
         if (w.kind == END) break;
-        hand_over(s, &done, make(a, w, s, stages, r, me), warp, lane);
+        hand_over(s.done, &done, s.sent, make(a, w, s, stages, r, me), warp, lane);
     }
-    hand_over(s, &done, {0, 0, 0, 0, -1}, warp, lane);
+    hand_over(s.done, &done, s.sent, {0, 0, 0, 0, -1}, warp, lane);
     sync_warps(1, 32 * (WARPS + 1)); /* the stages are free now */
     combine_rest<LAST>(a, s, stages + (u32)(warp * LAST), lane);
 }
@@ -456,10 +447,7 @@ DEVICE void init(shared &s) {
         barrier_init(shared_address(&s.begun[i]), 1);
         barrier_init(shared_address(&s.clear[i]), 1);
     }
-    for (int i = 0; i < STORED; i++) {
-        barrier_init(shared_address(&s.stored[i]), WARPS);
-        barrier_init(shared_address(&s.told[i]), 1);
-    }
+    telling_init(s.done);
     barriers_ready();
 }
 /* The last block to leave makes the counters ready for the next layer. */

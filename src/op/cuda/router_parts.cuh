@@ -33,8 +33,8 @@ DEVICE uint4 load_x(const router_args &a, int token, int i) {
     }
     return make_uint4(w[0] | w[1] << 16, w[2] | w[3] << 16, w[4] | w[5] << 16, w[6] | w[7] << 16);
 #elif X_F32
-    float4 lo = *(const float4 *)((const float *)a.x + at), hi = *(const float4 *)((const float *)a.x + at + 4);
-    return make_uint4(to_bf16x2(lo.x, lo.y), to_bf16x2(lo.z, lo.w), to_bf16x2(hi.x, hi.y), to_bf16x2(hi.z, hi.w));
+    const float4 *x = (const float4 *)((const float *)a.x + at);
+    return to_bf16x8(x[0], x[1]);
 #else
     return *(const uint4 *)((const bf16 *)a.x + at);
 #endif
