@@ -77,9 +77,12 @@ int plan_gpu_receipts(const plan_gpu *p, cadre_receipt *out, int cap);
 /* KB of the experts' weights that the router of n tokens fetches into the L2 cache while it computes: the first
  * experts', where nearly every expert will be chosen by some token; 0 where few are. */
 int plan_gpu_soon(const plan_gpu_key *key, int n);
-/* How one.cu is compiled: warps, chunks of a warp's ring, chunks that it asks for at a time. */
+/* How one.cu is compiled: warps; chunks of a block's ring, and of a warp's in a block with most row tiles; chunks that
+ * a warp asks for at a time. A block has `each` row tiles of the up product; of the down product the first `more`
+ * blocks have `downs`, the others one fewer. */
 typedef struct plan_gpu_share {
-    int warps, stages, flying;
+    int warps, ring, stages, flying;
+    int each, downs, more;
 } plan_gpu_share;
 plan_gpu_share plan_gpu_one(const plan_gpu_key *key, const plan_gpu_row *row);
 /* What a kernel of these knobs needs. */

@@ -389,7 +389,11 @@ static void on_gpu(void **state) {
     assert_non_null(strstr(r.out, "1  mma tokens=8 warps=8 up=6 down=8 kc=128 stages=6 ahead=48 told=0  override"));
     assert_non_null(strstr(r.out, "one ahead=48"));
     command_free(&r);
-    r = command("plan explain --device cuda --device-name 'NVIDIA H200' --shape nemotron-3-nano --m 1 --set gpu.one=1");
+    r = command("plan explain --device cuda --device-name 'NVIDIA H200' --shape nemotron-3-nano --m 1");
+    assert_non_null(strstr(r.out, "1  one ahead=48  policy"));
+    command_free(&r);
+    r = command(
+        "plan explain --device cuda --device-name 'NVIDIA H200' --shape E=8,d=4096,f=14336,k=2 --m 1 --set gpu.one=1");
     assert_non_null(strstr(r.out, "1  mma tokens=8"));
     command_free(&r);
 }

@@ -511,6 +511,9 @@ static const shape shapes[] = {
      .shared_gate = true,
      .bf16 = true},
     {"d=7168 f=64 e=24", {.d = 7168, .f = 64, .e = 24, .k = 6, .renormalize = true}, .bf16 = true},
+    {"d=2240 f=192 e=6 relu2",
+     {.d = 2240, .f = 192, .e = 6, .k = 3, .act = RELU2},
+     .bf16 = true}, /* more row tiles than blocks */
     {"d=1344 f=320 e=4 shared", {.d = 1344, .f = 320, .e = 4, .k = 1, .shared_f = 64}, .bf16 = true},
     {"d=100 f=60 e=7 relu2 shared",
      {.d = 100, .f = 60, .e = 7, .k = 7, .act = RELU2, .shared_f = 50, .renormalize = true},

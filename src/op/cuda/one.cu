@@ -1,8 +1,9 @@
 /* one.cu: the experts of a MoE layer for one token in one launch: up product with the activation, down product, combine.
  *
  * Nothing is drawn, listed or counted: every block has its share. Of the up product a block has row tiles of whichever slot,
- * one a warp; of the down product one row tile of all slots, one slot a warp. So a warp's weights are one stream of chunks
- * (64 inputs, 2 KB), and each lane copies into the warp's ring what it will read itself:
+ * one a warp, the last block the first EACH; of the down product row tiles of all slots, a row tile of one slot a warp: DOWNS
+ * in the first MORE blocks, one fewer in the others. So a warp's weights are one stream of chunks (64 inputs, 2 KB), and each
+ * lane copies into the warp's part of the ring what it will read itself:
  *
  *     ids --> up, up, up ... up, down, down ... down          FLYING chunks are on their way, at any time
  *              '--> h (of every block) --> '--> y of all slots --> out
@@ -22,20 +23,24 @@
 #define CHUNK       ONE_CHUNK
 #define UP_CHUNKS   (UP_STEPS / 4)
 #define DOWN_CHUNKS (DOWN_STEPS / 4)
+#define EARLY       4 /* chunks of the ring that are asked for while h is on its way */
 #define LATER       1 /* barrier: this block's part of the up product is done but for the activation */
 #define PIECES      ((DOWN_STEPS * 2 + 31) / 32) /* of h: 16 bytes a lane, the inputs of 4 chunks */
 
 static_assert(UP_STEPS % 4 == 0 && DOWN_STEPS % 4 == 0 && D_MODEL % 16 == 0, "whole chunks, whole row tiles");
-static_assert(WARPS >= CHOSEN && FLYING < STAGES && STAGES >= 4, "a slot a warp");
+static_assert(WARPS >= DOWNS * CHOSEN && WARPS >= EACH, "a row tile a warp");
+
+#define STAGES_OF(downs) ONE_STAGES(RING, EACH, downs, CHOSEN) /* of a warp's ring */
+static_assert(FLYING > 0 && FLYING <= STAGES_OF(DOWNS), "what is on its way has its place");
 
 struct shared {
-    u8 ring[WARPS][STAGES][CHUNK];
+    u8 ring[RING][CHUNK];
     uint4 x[UP_STEPS * 2]; /* in lane order */
-    u32 y[CHOSEN][8];      /* two columns each */
+    u32 y[DOWNS][CHOSEN][8]; /* two columns each */
     float weight[CHOSEN];
     int id[CHOSEN], parity, before;
 };
-static_assert(sizeof(shared) <= ONE_SHARED(WARPS, STAGES, D_MODEL, CHOSEN), "experts.cuh");
+static_assert(sizeof(shared) <= ONE_SHARED(RING, D_MODEL, CHOSEN, DOWNS), "experts.cuh");
 
 /* ---- what is there before the router's choice, and the choice ---- */
 /* 8 inputs from the i-th on, as bf16. */
@@ -62,7 +67,7 @@ DEVICE void take_ids(const experts_args &a, shared &s, int lane) {
 }
 
 /* ---- a warp's weights ---- */
-struct stream {
+template <int STAGES> struct stream {
     const u8 *up, *down; /* this lane's part of the first chunk of each */
     int ups, all;        /* chunks of the up product, of both */
     u32 ring;            /* this lane's part of the first stage */
@@ -70,7 +75,7 @@ struct stream {
     u64 policy;
 };
 /* A group of copies more, empty behind the last chunk. */
-DEVICE void ask(stream &w) {
+template <int STAGES> DEVICE void ask(stream<STAGES> &w) {
     if (w.asked < w.all) {
         const u8 *from = w.asked < w.ups ? w.up + (size_t)w.asked * (UP_ROWS * CHUNK) : w.down + (size_t)(w.asked - w.ups) * (DOWN_ROWS * CHUNK);
         u32 to = w.ring + (u32)w.to * CHUNK;
@@ -81,14 +86,20 @@ DEVICE void ask(stream &w) {
     w.asked++;
     if (++w.to == STAGES) w.to = 0;
 }
-/* Four steps: x, y are the activations of two each. */
-DEVICE void multiply(stream &w, float *c, uint4 x, uint4 y) {
+struct chunk {
     uint4 v[4];
+};
+template <int STAGES> DEVICE chunk take(stream<STAGES> &w) {
+    chunk k;
 #pragma unroll
-    for (u32 i = 0; i < 4; i++) v[i] = load_shared16(w.ring + (u32)w.from * CHUNK + i * 512);
-    mma(c, v[0], x.x, x.y), mma(c, v[1], x.z, x.w);
-    mma(c, v[2], y.x, y.y), mma(c, v[3], y.z, y.w);
+    for (u32 i = 0; i < 4; i++) k.v[i] = load_shared16(w.ring + (u32)w.from * CHUNK + i * 512);
     if (++w.from == STAGES) w.from = 0;
+    return k;
+}
+/* Four steps: x, y are the activations of two each. */
+DEVICE void multiply(float *c, const chunk &k, uint4 x, uint4 y) {
+    mma(c, k.v[0], x.x, x.y), mma(c, k.v[1], x.z, x.w);
+    mma(c, k.v[2], y.x, y.y), mma(c, k.v[3], y.z, y.w);
 }
 
 /* ---- the up product ---- */
@@ -103,13 +114,13 @@ DEVICE void store_up(const experts_args &a, bf16 *h, int tile, const float *c, i
     if (first && g % 2 == 0) store_relaxed(h + tile * 8 + g, to_bf16x2(mine, next));
 #endif
 }
-DEVICE void make_up(const experts_args &a, const shared &s, stream &w, bf16 *h, int tile, int lane) {
+template <int STAGES> DEVICE void make_up(const experts_args &a, const shared &s, stream<STAGES> &w, bf16 *h, int tile, int lane) {
     float c[4] = {};
     u32 x = shared_address(s.x) + (u32)(lane & 3) * 16;
 #pragma unroll 1
     for (int i = 0; i < UP_CHUNKS; i++, x += 128) {
         copies_wait<FLYING - 1>();
-        multiply(w, c, load_shared16(x), load_shared16(x + 64));
+        multiply(c, take(w), load_shared16(x), load_shared16(x + 64));
         ask(w);
     }
     arrive_warps(LATER, THREADS);
@@ -120,83 +131,115 @@ DEVICE void make_up(const experts_args &a, const shared &s, stream &w, bf16 *h, 
 DEVICE uint4 from_lane(uint4 v, int lane) {
     return make_uint4(__shfl_sync(~0u, v.x, lane), __shfl_sync(~0u, v.y, lane), __shfl_sync(~0u, v.z, lane), __shfl_sync(~0u, v.w, lane));
 }
-/* h: the slot's. */
-DEVICE void make_down(shared &s, stream &w, const bf16 *h, int slot, int lane) {
-    float c[4] = {};
-    uint4 v[PIECES];
-    int q = lane & 3;
+/* So many chunks more, no more on their way than before. */
+template <int STAGES> DEVICE void fill_ring(stream<STAGES> &w, int chunks) {
 #pragma unroll 1
-    for (int i = FLYING; i < STAGES; i++) { /* no more on their way than before */
+    for (int i = 0; i < chunks; i++) {
         copies_wait<FLYING - 1>();
         ask(w);
     }
+}
+DEVICE bool has_piece(int i, int lane) {
+    return i * 32 + lane < DOWN_STEPS * 2;
+}
+/* h: the slot's, from this lane's place on. All that is not told yet is read again at a time. */
+DEVICE void take_h(uint4 *v, const bf16 *h, int lane) {
+    for (bool told = false; !told;) {
+        told = true;
+#pragma unroll
+        for (int i = 0; i < PIECES; i++)
+            if (has_piece(i, lane) && !is_told(v[i])) v[i] = load_relaxed16(h + i * 256), told = false;
+    }
+    __syncwarp();
+}
+/* h: the slot's. It is read first while the ring's last chunks are asked for. A chunk is taken while the one before it is
+ * multiplied. */
+template <int STAGES> DEVICE void make_down(stream<STAGES> &w, u32 *y, const bf16 *h, int lane) {
+    enum { LAST = STAGES - FLYING < EARLY ? STAGES - FLYING : EARLY };
+    float c[4] = {};
+    uint4 v[PIECES];
+    int q = lane & 3;
     h += lane * 8;
+    fill_ring(w, STAGES - FLYING - LAST);
 #pragma unroll
     for (int i = 0; i < PIECES; i++)
-        if (i * 32 + lane < DOWN_STEPS * 2) v[i] = load_relaxed16(h + i * 256);
+        if (has_piece(i, lane)) v[i] = load_relaxed16(h + i * 256);
+    fill_ring(w, LAST);
+    take_h(v, h, lane);
+    copies_wait<STAGES - 1>();
+    chunk k = take(w);
 #pragma unroll 1
-    for (int i = 0; i < DOWN_CHUNKS; i += 4, h += 256) {
-        if (i * 8 + lane < DOWN_STEPS * 2)
-            while (!is_told(v[0])) v[0] = load_relaxed16(h);
-        __syncwarp();
-        copies_wait<STAGES - 4>();
+    for (int i = 0; i < DOWN_CHUNKS; i += 4) {
 #pragma unroll
-        for (int j = 0; j < 4; j++)
-            if (i + j < DOWN_CHUNKS) multiply(w, c, from_lane(v[0], j * 8 + q), from_lane(v[0], j * 8 + 4 + q));
-#pragma unroll
-        for (int j = 0; j < 4; j++)
+        for (int j = 0; j < 4; j++) {
+            if (i + j >= DOWN_CHUNKS) break;
+            copies_wait<STAGES - 2>();
+            chunk next = take(w);
+            multiply(c, k, from_lane(v[0], j * 8 + q), from_lane(v[0], j * 8 + 4 + q));
             if (STAGES < DOWN_CHUNKS)
                 ask(w);
             else
                 copies_end();
+            k = next;
+        }
 #pragma unroll
         for (int j = 1; j < PIECES; j++) v[j - 1] = v[j];
     }
-    if (q == 0) s.y[slot][lane >> 2] = to_bf16x2(c[0], c[2]);
+    if (q == 0) y[lane >> 2] = to_bf16x2(c[0], c[2]);
 }
-/* One column, slots in order, fp32, rounded once. */
-DEVICE void combine(const experts_args &a, const shared &s, int column) {
-    int at = (int)blockIdx.x * 16 + column;
+/* One column of the nth row tile, slots in order, fp32, rounded once. */
+DEVICE void combine(const experts_args &a, const shared &s, int nth, int column) {
+    int at = (nth * (int)gridDim.x + (int)blockIdx.x) * 16 + column;
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < CHOSEN; i++)
-        if (s.id[i] >= 0) sum = __fmaf_rn(s.weight[i], from_bf16(((const bf16 *)s.y[i])[column]), sum);
+        if (s.id[i] >= 0) sum = __fmaf_rn(s.weight[i], from_bf16(((const bf16 *)s.y[nth][i])[column]), sum);
     if (a.out_bf16)
         ((bf16 *)a.out)[at] = to_bf16(sum);
     else
         ((float *)a.out)[at] = sum;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1) one(const __grid_constant__ experts_args a) {
-    extern __shared__ __align__(1024) u8 memory[];
-    shared &s = *(shared *)memory;
+/* This block's share of both products. */
+template <int STAGES> DEVICE void make_share(const experts_args &a, shared &s, int downs) {
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, block = (int)blockIdx.x, blocks = (int)gridDim.x;
-    grid_launch_next();
-    if (warp == 0)
-        take_ids(a, s, lane);
-    else
-        take_x(a, s, (int)threadIdx.x - 32, THREADS - 32);
-    __syncthreads();
-    int each = ceil_div(CHOSEN * UP_ROWS, blocks), up = block * each + warp, slot = up / UP_ROWS, tile = up % UP_ROWS;
-    int up_id = warp < each && slot < CHOSEN ? s.id[slot] : -1, down_id = warp < CHOSEN && block < DOWN_ROWS ? s.id[warp] : -1;
+    int first = (blocks - 1 - block) * EACH, up = (first + warp) / UP_ROWS, tile = (first + warp) % UP_ROWS;
+    int nth = warp / CHOSEN, down = warp % CHOSEN;
+    int up_id = warp < EACH && up < CHOSEN ? s.id[up] : -1, down_id = nth < downs ? s.id[down] : -1;
     bf16 *h = s.parity ? a.told_h[1] : a.told_h[0];
-    stream w = {};
+    stream<STAGES> w = {};
     w.up = (const u8 *)a.w_up + ((size_t)max(up_id, 0) * UP_CHUNKS * UP_ROWS + tile) * CHUNK + lane * 16;
-    w.down = (const u8 *)a.w_down + ((size_t)max(down_id, 0) * DOWN_CHUNKS * DOWN_ROWS + block) * CHUNK + lane * 16;
+    w.down = (const u8 *)a.w_down + ((size_t)max(down_id, 0) * DOWN_CHUNKS * DOWN_ROWS + nth * blocks + block) * CHUNK + lane * 16;
     w.ups = up_id < 0 ? 0 : UP_CHUNKS, w.all = w.ups + (down_id < 0 ? 0 : DOWN_CHUNKS);
-    w.ring = shared_address(s.ring[warp]) + (u32)lane * 16;
+    w.ring = shared_address(s.ring[warp * STAGES]) + (u32)lane * 16;
     w.policy = policy_evict_first();
     if (up_id < 0) sync_warps(LATER, THREADS); /* the up product first: every block waits for it */
 #pragma unroll 1
     for (int i = 0; i < FLYING; i++) ask(w);
     clear_other(a, s.parity, s.before, (int)threadIdx.x, THREADS);
     if (threadIdx.x == THREADS - 1 && atomicAdd(a.next, 1) == blocks - 1) turn_over(a, s.parity);
-    if (up_id >= 0) make_up(a, s, w, h + (size_t)slot * (DOWN_STEPS * 16), tile, lane);
+    if (up_id >= 0) make_up(a, s, w, h + (size_t)up * (DOWN_STEPS * 16), tile, lane);
     float weight = 0.0f;
     grid_wait(); /* what else the router writes */
     if (warp == 0 && lane < CHOSEN) weight = __ldcg(a.weights + lane);
-    if (down_id >= 0) make_down(s, w, h + (size_t)warp * (DOWN_STEPS * 16), warp, lane);
+    if (down_id >= 0) make_down(w, s.y[nth][down], h + (size_t)down * (DOWN_STEPS * 16), lane);
     if (warp == 0 && lane < CHOSEN) s.weight[lane] = weight;
     __syncthreads();
-    if (block < DOWN_ROWS && threadIdx.x < 16) combine(a, s, (int)threadIdx.x);
+    if ((int)threadIdx.x < downs * 16) combine(a, s, (int)threadIdx.x / 16, (int)threadIdx.x % 16);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) one(const __grid_constant__ experts_args a) {
+    extern __shared__ __align__(1024) u8 memory[];
+    shared &s = *(shared *)memory;
+    int block = (int)blockIdx.x;
+    grid_launch_next();
+    if (threadIdx.x < 32)
+        take_ids(a, s, (int)threadIdx.x);
+    else
+        take_x(a, s, (int)threadIdx.x - 32, THREADS - 32);
+    __syncthreads();
+    if (DOWNS == 1 || block < MORE)
+        make_share<STAGES_OF(DOWNS)>(a, s, block < MORE ? DOWNS : DOWNS - 1);
+    else
+        make_share<STAGES_OF(DOWNS - 1)>(a, s, DOWNS - 1);
 }
