@@ -1,5 +1,5 @@
 """Makes the GPU tables of docs/performance.md from raw samples: python3 tools/gpu_report.py docs/samples/gpu-moe.tsv, or of sweeps:
-gpu-sweep.tsv"""
+gpu-sweep.tsv, gpu-passes.tsv"""
 import collections
 import random
 import statistics
@@ -12,15 +12,17 @@ def read_rows(path):
 
 
 def sweep(rows):
-    """A row for each configuration of a shape, a column for each m: medians."""
-    times = collections.defaultdict(list)
-    for shape, m, config, us in rows[1:]:
-        times[shape, config, int(m)].append(float(us))
-    columns = sorted({m for _, _, m in times})
-    print("| shape | set | " + " | ".join(f"{m} tokens" for m in columns) + " |\n|--|--" + "|--:" * len(columns) + "|")
-    for shape, config in dict.fromkeys((shape, config) for shape, config, _ in times):
-        cells = (times.get((shape, config, m)) for m in columns)
-        print(f"| {shape} | {config} | " + " | ".join(f"{statistics.median(v):.1f}" if v else "" for v in cells) + " |")
+    """A row for each configuration, a column for each m: medians."""
+    head, times = rows[0], collections.defaultdict(list)
+    labels = [i for i, name in enumerate(head) if name not in ("m", "us")]
+    for row in rows[1:]:
+        times[tuple(row[i] for i in labels), int(row[head.index("m")])].append(float(row[head.index("us")]))
+    columns = sorted({m for _, m in times})
+    print("| " + " | ".join([head[i] for i in labels] + [f"{m} tokens" for m in columns]) + " |")
+    print("|--" * len(labels) + "|--:" * len(columns) + "|")
+    for about in dict.fromkeys(about for about, _ in times):
+        cells = (times.get((about, m)) for m in columns)
+        print("| " + " | ".join([*about, *(f"{statistics.median(v):.1f}" if v else "" for v in cells)]) + " |")
 
 
 def read(rows):

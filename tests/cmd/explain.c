@@ -364,7 +364,7 @@ static void on_gpu(void **state) {
     json_free(doc);
     command_free(&r);
     /* Ranges hang together; an override says what it shadows; the router has settings of its own. */
-    r = command("plan check %s --m 1..5000 --set gpu.stages=4 --json", at);
+    r = command("plan check %s --m 1..5000 --set gpu.stages=3 --json", at);
     doc = command_json(&r);
     int64_t next = 1;
     for (row = json_get(json_root(doc), "ranges")->child; row; row = row->next) {
@@ -374,7 +374,7 @@ static void on_gpu(void **state) {
         const json *config = json_get(row, "config");
         bool mma = !json_get(config, "wgmma")->integer && !json_get(config, "one")->integer;
         assert_int_equal(json_get(config, "stages")->integer,
-                         mma ? 4 : 0); /* the others have none, and are not overridden */
+                         mma ? 3 : 0); /* the others have none, and are not overridden */
         assert_true(override == mma);
         assert_int_equal(json_get(row, "shadows")->kind, override ? JSON_TEXT : JSON_NULL);
     }
