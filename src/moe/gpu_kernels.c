@@ -76,12 +76,9 @@ static cadre_err compile_experts(moe_gpu *m, gpu_set *s, int i, cadre_fail *why)
     define(&o, "ACT", (int)s->act);
     if (k->one) {
         plan_gpu_share share = plan_gpu_one(&s->plan.key, row);
-        define(&o, "WARPS", share.warps);
-        define(&o, "RING", share.ring);
+        define(&o, "BLOCKS", s->plan.key.sms);
+        define(&o, "STAGES", share.stages);
         define(&o, "FLYING", share.flying);
-        define(&o, "EACH", share.each);
-        define(&o, "DOWNS", share.downs);
-        define(&o, "MORE", share.more);
         return gpu_kernel_new(m->gpu, "one.cu", "one", o.list, o.count, 32 * (unsigned)share.warps,
                               plan_gpu_shared(&s->plan.key, row), &s->kernels[i], why);
     }

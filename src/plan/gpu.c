@@ -101,37 +101,31 @@ static void fit_shared(const plan_gpu_key *key, plan_gpu_row *row) {
     while (row->knobs.stages > 2 && plan_gpu_shared(key, row) > smem) row->knobs.stages--;
 }
 
-static int ceil_div(int a, int b) {
-    return (a + b - 1) / b;
-}
-
 static int widest(int widths) {
     int tokens = 0;
     for (; widths; widths >>= 1) tokens += 32;
     return tokens;
 }
 
-/* A warp for each row tile. A ring is as large as the down product has chunks or shared memory has room, where a block
- * of the next router has room beside. */
+/* A warp's ring has as many stages as the down product has chunks, as far as there is shared memory beside some for a
+ * block of the next router (which begins early where registers let it); not less than 8, and not more than a kernel can
+ * count in flight. */
 plan_gpu_share plan_gpu_one(const plan_gpu_key *key, const plan_gpu_row *row) {
-    enum { WARPS = 2, STAGES = 8, MOST = 32, ROUTER = 20 * 1024 };
-    int tiles = cuda_tiles(key->d), chunks = cuda_steps(key->f) / 4;
-    plan_gpu_share s = {.downs = ceil_div(tiles, key->sms)};
-    s.more = tiles - (s.downs - 1) * key->sms;
-    s.each = ceil_div(key->k * cuda_up_tiles(key->f, gated(key)), key->sms);
-    s.warps = ONE_WARPS(s.each, s.downs, key->k);
-    if (s.warps < WARPS) s.warps = WARPS;
-    s.flying = row->knobs.ahead / (2 * s.each);
-    if (s.flying < 1) s.flying = 1;
-    s.ring = (key->smem - ROUTER - ONE_SHARED(0, key->d, key->k, s.downs)) / ONE_CHUNK;
-    int most = s.warps * (chunks < STAGES ? STAGES : chunks > MOST ? MOST : chunks);
-    if (s.ring > most) s.ring = most;
-    s.stages = ONE_STAGES(s.ring, s.each, s.downs, key->k);
+    enum { FEW = 8, MANY = 32, ROUTER = 20 * 1024 };
+    int chunks = cuda_steps(key->f) / 4, downs = ONE_EACH(cuda_tiles(key->d), key->sms);
+    int ups = ONE_EACH(key->k * cuda_up_tiles(key->f, gated(key)), key->sms);
+    plan_gpu_share s = {.warps = ONE_WARPS(ups, downs, key->k), .downs = downs};
+    int room = (key->smem - ROUTER - ONE_SHARED(0, 0, key->d, key->k, downs)) / (s.warps * ONE_CHUNK);
+    s.stages = chunks < FEW ? FEW : chunks > MANY ? MANY : chunks;
+    if (s.stages > room) s.stages = room;
+    s.flying = row->knobs.ahead / (2 * ups);
     if (s.flying > s.stages) s.flying = s.stages;
+    if (s.flying < 1) s.flying = 1;
     return s;
 }
 
-/* one.cu takes whole chunks, and a warp for each row tile that a block has of the down product. */
+/* one.cu takes whole chunks, and a warp for each row tile that a block has: of the up product, and of the down product
+ * of all slots. */
 static bool one_fits(const plan_gpu_key *key, const plan_gpu_row *row) {
     enum { WARPS = 16, STAGES = 5 };
     plan_gpu_share s = plan_gpu_one(key, row);
@@ -220,7 +214,7 @@ size_t plan_gpu_shared(const plan_gpu_key *key, const plan_gpu_row *row) {
     int tiles = k->up > k->down ? k->up : k->down, tasks = plan_gpu_tasks(key, row);
     if (k->one) {
         plan_gpu_share s = plan_gpu_one(key, row);
-        return (size_t)ONE_SHARED(s.ring, key->d, key->k, s.downs);
+        return (size_t)ONE_SHARED(s.warps, s.stages, key->d, key->k, s.downs);
     }
     if (k->wgmma) return (size_t)k->room * 1024 + (size_t)PREFILL_FIXED(key->e, tasks, key->d, key->k);
     return (size_t)EXPERTS_SHARED(k->tokens, tiles, k->kc, k->stages, key->e, tasks);

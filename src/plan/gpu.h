@@ -77,12 +77,10 @@ int plan_gpu_receipts(const plan_gpu *p, cadre_receipt *out, int cap);
 /* KB of the experts' weights that the router of n tokens fetches into the L2 cache while it computes: the first
  * experts', where nearly every expert will be chosen by some token; 0 where few are. */
 int plan_gpu_soon(const plan_gpu_key *key, int n);
-/* How one.cu is compiled: warps; chunks of a block's ring, and of a warp's in a block with most row tiles; chunks that
- * a warp asks for at a time. A block has `each` row tiles of the up product; of the down product the first `more`
- * blocks have `downs`, the others one fewer. */
+/* How one.cu is compiled for as many blocks as there are multiprocessors: warps, most row tiles of the down product in
+ * a block, chunks of a warp's ring in such a block, chunks that a warp asks for at a time. */
 typedef struct plan_gpu_share {
-    int warps, ring, stages, flying;
-    int each, downs, more;
+    int warps, downs, stages, flying;
 } plan_gpu_share;
 plan_gpu_share plan_gpu_one(const plan_gpu_key *key, const plan_gpu_row *row);
 /* What a kernel of these knobs needs. */

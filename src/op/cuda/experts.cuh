@@ -44,11 +44,13 @@ typedef struct experts_args {
 #define PREFILL_FIXED(experts, tasks, d, chosen) (PREFILL_HELP(d, chosen) + (experts) * 4 + (tasks) * 8 + 2048)
 /* one */
 #define ONE_CHUNK 2048
-#define ONE_SHARED(ring, d, chosen, downs) ((ring) * ONE_CHUNK + ((d) + 63) / 64 * 128 + (chosen) * (32 * (downs) + 8) + 16)
-/* Warps at work in a block with so many row tiles of the up product, and of the down product of all slots; chunks of the ring
- * for each. */
-#define ONE_WARPS(ups, downs, chosen)        ((ups) > (downs) * (chosen) ? (ups) : (downs) * (chosen))
-#define ONE_STAGES(ring, ups, downs, chosen) ((ring) / ONE_WARPS(ups, downs, chosen))
+#define ONE_SHARED(warps, stages, d, chosen, downs) \
+    ((warps) * (stages) * ONE_CHUNK + ((d) + 63) / 64 * 128 + (chosen) * (32 * (downs) + 8) + 16)
+/* Most row tiles that a block has of so many; the warps of a block with so many of the up product, and of the down product of all
+ * slots. */
+#define ONE_EACH(tiles, blocks)       (((tiles) + (blocks) - 1) / (blocks))
+#define ONE_MAX(a, b)                 ((a) > (b) ? (a) : (b))
+#define ONE_WARPS(ups, downs, chosen) ONE_MAX(2, ONE_MAX(ups, (downs) * (chosen)))
 /* Rows of h and y: every expert's pairs up to a multiple of 8. */
 #define EXPERTS_ROWS(n, k, experts) ((long long)(n) * (k) + 8ll * (experts))
 /* Most tasks that n tokens can make: every expert may have one that is not full. */

@@ -38,8 +38,7 @@ bool op_cuda_text_is_header(const op_cuda_text *text) {
 #define MMA(tokens, warps, up, down, kc, stages, ahead, told, tasks)                                                          \
     " -DTOKEN_TILES=" #tokens " -DWARPS=" #warps " -DUP_TILES=" #up " -DDOWN_TILES=" #down " -DKC=" #kc                 \
     " -DSTAGES=" #stages " -DAHEAD=" #ahead " -DTOLD=" #told " -DMOST_TASKS=" #tasks
-#define ONE(warps, ring, flying, each, downs, more)                                                                    \
-    " -DWARPS=" #warps " -DRING=" #ring " -DFLYING=" #flying " -DEACH=" #each " -DDOWNS=" #downs " -DMORE=" #more
+#define ONE(blocks, stages, flying) " -DBLOCKS=" #blocks " -DSTAGES=" #stages " -DFLYING=" #flying
 #define WGMMA(tokens, widths, room, tasks)                                                                              \
     " -DTOKEN_TILES=" #tokens " -DWIDTHS=" #widths " -DROOM=" #room "*1024 -DMOST_TASKS=" #tasks
 
@@ -56,10 +55,10 @@ const op_cuda_corner op_cuda_corners[] = {
     {"lists.cu", both, ""},
     {"lists.cu", sm90, "-DCOPY_ENGINE=0"},
     /* what the policy takes, from one token to many */
-    {"one.cu", sm90, QWEN ONE(8, 96, 4, 6, 1, 128)},
-    {"one.cu", sm90, DEEPSEEK ONE(8, 101, 3, 8, 1, 128)},
-    {"one.cu", sm90, NEMOTRON ONE(12, 100, 4, 6, 2, 36)},
-    {"one.cu", sm90, DEMO ONE(4, 32, 8, 1, 1, 16)},
+    {"one.cu", sm90, QWEN ONE(132, 12, 4)},
+    {"one.cu", sm90, DEEPSEEK ONE(132, 12, 3)},
+    {"one.cu", sm90, NEMOTRON ONE(132, 8, 4)},
+    {"one.cu", sm90, DEMO ONE(132, 8, 8)},
     {"experts.cu", sm90, QWEN MMA(1, 8, 6, 8, 128, 6, 48, 0, 192)},
     {"experts.cu", sm90, QWEN MMA(1, 8, 8, 8, 128, 5, 64, 2, 192)},
     {"experts.cu", sm90, QWEN MMA(1, 8, 8, 8, 128, 5, 64, 0, 192)},
@@ -86,8 +85,10 @@ const op_cuda_corner op_cuda_corners[] = {
     {"router.cu", sm80, SHAPE(7168, 2048, 256, 8) " -DX_F32=0"},
     {"router.cu", sm80, ODD " -DX_F32=0"},
     /* ends of the knobs */
-    {"one.cu", sm90, SHAPE(64, 320, 33, 3) " -DACT=2" ONE(3, 15, 1, 1, 1, 4)},
-    {"one.cu", sm90, SHAPE(192, 64, 33, 1) " -DACT=1" ONE(2, 16, 8, 1, 1, 12)},
+    {"one.cu", sm90, SHAPE(64, 320, 33, 3) " -DACT=2" ONE(132, 5, 1)},
+    {"one.cu", sm90, SHAPE(192, 64, 33, 1) " -DACT=1" ONE(132, 8, 8)},
+    {"one.cu", sm90, SHAPE(4288, 64, 6, 5) " -DACT=2" ONE(132, 6, 6)}, /* three row tiles a block */
+    {"one.cu", sm90, SHAPE(2048, 4096, 8, 4) " -DACT=0" ONE(132, 6, 1)},
     {"experts.cu", sm90, ODD " -DACT=0" MMA(1, 1, 1, 1, 64, 2, 1, 2, 64)},
     {"experts.cu", sm90, DEMO MMA(1, 8, 1, 1, 128, 6, 48, 0, 64)}, /* more warps than row tiles */
     {"experts.cu", sm90, ODD " -DACT=1" MMA(2, 4, 3, 5, 256, 3, 24, 1, 64)},
