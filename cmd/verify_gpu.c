@@ -13,6 +13,7 @@ static const int counts[] = {1, 8, MOST};
 static const cadre_moe_desc shapes[] = {
     {.d = 128, .f = 64, .e = 16, .k = 2, .shared_f = 192, .act = CADRE_SWIGLU_CLAMP, .limit = 0.7f},
     {.d = 2048, .f = 768, .e = 128, .k = 8, .renormalize = true},
+    {.d = 2176, .f = 448, .e = 8, .k = 8, .act = CADRE_RELU2}, /* one.cu: two row tiles a block, a ring that turns */
 };
 
 typedef struct rig {
@@ -51,7 +52,8 @@ static cadre_err make_weights(rig *g) {
     for (size_t i = 0; i < all; i++) g->pool[i] = op_bf16(rand_float(&r) * 3 / sqrtf((float)d->d));
     for (size_t i = 0; i < 3 * e; i++) g->lists[i] = (cadre_tensor){g->pool + i * SHIFT, CADRE_BF16};
     cadre_tensor one = {g->pool, CADRE_BF16};
-    g->weights = (cadre_moe_weights){.router = one, .gate = g->lists, .up = g->lists + e, .down = g->lists + 2 * e};
+    g->weights = (cadre_moe_weights){.router = one, .up = g->lists + e, .down = g->lists + 2 * e};
+    if (d->act != CADRE_RELU2) g->weights.gate = g->lists;
     if (d->shared_f)
         g->weights.shared_gate = g->weights.shared_up = g->weights.shared_down = g->weights.shared_expert_gate = one;
     return CADRE_OK;

@@ -497,6 +497,7 @@ static const shape shapes[] = {
       .groups = 8,
       .topk_groups = 3},
      .bias = true},
+    {"d=64 f=832 e=12 all", {.d = 64, .f = 832, .e = 12, .k = 12}, .bf16 = true},
     {"d=250 f=71 e=33", {.d = 250, .f = 71, .e = 33, .k = 3, .groups = 3, .topk_groups = 2}, .bias = false},
     {"d=40 f=24 e=257 relu2",
      {.d = 40, .f = 24, .e = 257, .k = 8, .act = RELU2, .gate = CADRE_SIGMOID},
@@ -511,9 +512,10 @@ static const shape shapes[] = {
      .shared_gate = true,
      .bf16 = true},
     {"d=7168 f=64 e=24", {.d = 7168, .f = 64, .e = 24, .k = 6, .renormalize = true}, .bf16 = true},
-    {"d=2240 f=192 e=6 relu2",
-     {.d = 2240, .f = 192, .e = 6, .k = 3, .act = RELU2},
-     .bf16 = true}, /* more row tiles than blocks */
+    /* one token: rings shorter than the down product, several row tiles of it a block, h padded */
+    {"d=2176 f=448 e=8 relu2", {.d = 2176, .f = 448, .e = 8, .k = 8, .act = RELU2}, .bf16 = true},
+    {"d=4288 f=64 e=6 relu2", {.d = 4288, .f = 64, .e = 6, .k = 5, .act = RELU2}, .bf16 = true},
+    {"d=128 f=40 e=6", {.d = 128, .f = 40, .e = 6, .k = 2}, .bf16 = true},
     {"d=1344 f=320 e=4 shared", {.d = 1344, .f = 320, .e = 4, .k = 1, .shared_f = 64}, .bf16 = true},
     {"d=100 f=60 e=7 relu2 shared",
      {.d = 100, .f = 60, .e = 7, .k = 7, .act = RELU2, .shared_f = 50, .renormalize = true},
@@ -521,7 +523,7 @@ static const shape shapes[] = {
 };
 
 static bool tests_all(const shape *s) {
-    return s < shapes + 4 || s->desc.shared_f;
+    return s < shapes + 5 || s->desc.shared_f;
 }
 
 static void test_shape(const shape *s, bool all) {
