@@ -172,9 +172,9 @@ static int write_file(const char *path) {
     char mine[64];
     void *none = NULL;
     if (!rtc) return 1;
+    corners(&none); /* what does not compile ends here, and the file stays */
     FILE *f = fopen(path, "w");
     if (!f) return perror(path), 1;
-    corners(&none);
     version(mine);
     fprintf(f, "%s%s", legend, mine);
     for (int i = 0; i < line_count; i++) fputs(lines[i], f);
