@@ -25,7 +25,8 @@ static const opts_def defs[] = {
       "prove the numerics ids here: vdpbf16ps, every kernel against op/ref, a GPU's configurations; exit status 1 if "
       "one fails"),
     O(0, "--device", OPTS_TEXT, "NAME", common.device, 0, 0,
-      "whose kernels --verify proves: cpu, cuda or cuda:N (default: the CPU's and the first GPU's)"),
+      "a GPU that must be there, and whose kernels --verify proves: cuda or cuda:N, or cpu (default: the CPU's and the "
+      "first GPU's)"),
     OPTS_ALWAYS(doctor_opts),
 };
 #undef O
@@ -48,7 +49,8 @@ typedef struct proof {
 
 typedef struct doctor {
     const doctor_opts *o;
-    cadre_device *device;
+    cadre_device *device, *gpu; /* gpu: the one that --device names, or whose kernels are proven */
+    int ordinal;                /* of the GPU that --device names, or DEV_CPU */
     dev_ceiling ceiling;
     bool measured;
     uint64_t memory;
@@ -64,8 +66,9 @@ typedef struct doctor {
 
 /* ---- looking ---- */
 
+/* text NULL: nothing is. */
 static void miss(doctor *d, const char *text) {
-    if (d->missing_count < MISSING) snprintf(d->missing[d->missing_count++], sizeof d->missing[0], "%s", text);
+    if (text && d->missing_count < MISSING) snprintf(d->missing[d->missing_count++], sizeof d->missing[0], "%s", text);
 }
 
 /* "always [madvise] never" -> "madvise" */
@@ -100,8 +103,9 @@ static void look(doctor *d) {
     look_at_huge_pages(d);
     look_at_isa(d);
     if (!d->has_demo) miss(d, "the demo model: run from the source tree, or make install");
-    doctor_cuda_look(&d->cuda, !d->o->quick);
-    if (doctor_cuda_missing(&d->cuda)) miss(d, doctor_cuda_missing(&d->cuda));
+    doctor_cuda_look(&d->cuda, d->ordinal == DEV_CPU ? 0 : d->ordinal, !d->o->quick);
+    miss(d, doctor_cuda_no_driver(&d->cuda));
+    miss(d, doctor_cuda_no_nvrtc(&d->cuda));
 }
 
 static cadre_err measure(doctor *d, cadre_fail *why) {
@@ -162,31 +166,31 @@ static void end_proof(doctor *d, proof *p, cadre_err err, bool ok, const cadre_f
     d->failed += !p->ok && !p->skipped;
 }
 
-static proof *add_proof_on(doctor *d, const char *name, const cadre_device *gpu) {
+static proof *add_proof_on(doctor *d, const char *name) {
     char text[48];
-    snprintf(text, sizeof text, "%.40s %d", name, gpu ? dev_cuda_about(gpu->gpu)->ordinal : 0);
+    snprintf(text, sizeof text, "%.40s %d", name, d->cuda.ordinal);
     return add_proof(d, text);
 }
 
 /* One id spans decoding and prefill because these instructions agree. */
-static void prove_instructions(doctor *d, cadre_device *device) {
+static void prove_instructions(doctor *d) {
     cadre_fail why = {0};
     moe_bits b = {0};
-    proof *p = add_proof_on(d, "mma.sync and wgmma agree on gpu", device);
+    proof *p = add_proof_on(d, "mma.sync and wgmma agree on gpu");
     say_progress("proving %s", p->name);
-    cadre_err err = moe_bits_compare(device->gpu, 1, &b, &why);
+    cadre_err err = moe_bits_compare(d->gpu->gpu, 1, &b, &why);
     int64_t bad = b.swapped + b.wgmma_8 + b.wgmma_32 + b.shared;
     snprintf(p->text, sizeof p->text, "%lld of %lld outputs differ; steps backward %lld do", (long long)bad,
              4 * (long long)b.outputs, (long long)b.backward);
     end_proof(d, p, err, moe_bits_ok(&b), &why);
 }
 
-static void prove_layers(doctor *d, cadre_device *device) {
+static void prove_layers(doctor *d) {
     cadre_fail why = {0};
     gpu_proofs g = {0};
-    proof *p = add_proof_on(d, "sm90-bf16-k16 on gpu", device);
+    proof *p = add_proof_on(d, "sm90-bf16-k16 on gpu");
     say_progress("proving %s", p->name);
-    cadre_err err = verify_gpu(device, &g, &why);
+    cadre_err err = verify_gpu(d->gpu, &g, &why);
     snprintf(p->text, sizeof p->text, "%d of %d runs differ, over all configurations", g.runs_bad, g.runs);
     end_proof(d, p, err, !g.runs_bad, &why);
     if (err) return;
@@ -198,28 +202,24 @@ static void prove_layers(doctor *d, cadre_device *device) {
     end_proof(d, p, err, g.error <= g.most, &why);
 }
 
-/* A GPU that was asked for by name must be there. */
+/* The GPU that is named, which is open, or the first, if there is one. */
 static void prove_gpu(doctor *d) {
-    cadre_device *device = NULL;
     cadre_fail why = {0};
-    const char *name = d->o->common.device;
-    if (!name && !d->cuda.status.devices) return;
-    cadre_err err = cadre_device_open(&(cadre_device_options){.name = name ? name : "cuda"}, &device, &why);
+    if (!d->gpu && !d->cuda.status.devices) return;
+    cadre_err err = d->gpu ? CADRE_OK : cadre_device_open(&(cadre_device_options){.name = "cuda"}, &d->gpu, &why);
     if (err) {
-        end_proof(d, add_proof_on(d, "sm90-bf16-k16 on gpu", NULL), name ? CADRE_DEVICE : err, false, &why);
+        end_proof(d, add_proof_on(d, "sm90-bf16-k16 on gpu"), err, false, &why);
         return;
     }
-    prove_instructions(d, device);
-    prove_layers(d, device);
-    cadre_device_close(device);
+    prove_instructions(d);
+    prove_layers(d);
 }
 
 static cadre_err prove(doctor *d, cadre_fail *why) {
-    const char *name = d->o->common.device;
-    bool cpu = !name || !strcmp(name, "cpu");
+    bool named = d->o->common.device != NULL, cpu = d->ordinal == DEV_CPU;
     cadre_err err = CADRE_OK;
     if (cpu) prove_pairs(d);
-    if (!name || !cpu) prove_gpu(d);
+    if (!named || !cpu) prove_gpu(d);
     for (int i = 0; cpu && op_kernels[i] && !err; i++)
         if (op_kernels[i]->isa != OP_ISA_REF) err = prove_kernel(d, op_kernels[i], why);
     say_progress_end();
@@ -475,19 +475,22 @@ static void say_report(const doctor *d) {
 
 /* ---- the command ---- */
 
+/* The CPU, and a GPU that is named, which must be there. */
+static cadre_err open_devices(doctor *d, cadre_fail *why) {
+    opts_common own = d->o->common;
+    own.device = NULL;
+    cadre_err err = open_where(&d->o->common, &d->ordinal, why);
+    if (!err && d->ordinal != DEV_CPU) err = open_device(&d->o->common, &d->gpu, why);
+    return err ? err : open_device(&own, &d->device, why);
+}
+
 static int run(void) {
     doctor_opts o = {0};
     doctor d = {.o = &o};
     cadre_fail why = {0};
     int status;
     if (!opts_read(&doctor_command, &o, &status)) return status;
-    opts_common own = o.common;
-    own.device = NULL;
-    if (o.common.device && strcmp(o.common.device, "cpu") != 0 && strncmp(o.common.device, "cuda", 4) != 0) {
-        cadre_fail_set(&why, CADRE_RANGE, "--device is '%.60s', expected cpu, cuda or cuda:N", o.common.device);
-        return say_failed(&why);
-    }
-    cadre_err err = open_device(&own, &d.device, &why);
+    cadre_err err = open_devices(&d, &why);
     if (!err) look(&d);
     if (!err && !o.quick) err = measure(&d, &why);
     if (!err && o.verify) err = prove(&d, &why);
@@ -498,6 +501,7 @@ static int run(void) {
         status = d.failed ? EXIT_NO : EXIT_FINE;
         if (o.common.json) status = report_json(&d, status);
     }
+    cadre_device_close(d.gpu);
     cadre_device_close(d.device);
     return status;
 }

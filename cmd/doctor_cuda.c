@@ -20,17 +20,22 @@ static cadre_err measure(dev_cuda *gpu, doctor_cuda *d) {
     return err;
 }
 
-void doctor_cuda_look(doctor_cuda *d, bool open) {
+void doctor_cuda_look(doctor_cuda *d, int ordinal, bool open) {
     dev_cuda *gpu = NULL;
-    *d = (doctor_cuda){0};
+    *d = (doctor_cuda){.ordinal = ordinal};
     dev_cuda_look(&d->status);
-    if (!open || !d->status.devices || dev_cuda_open(0, &gpu, &d->why)) return;
+    if (!open || !d->status.devices || dev_cuda_open(ordinal, &gpu, &d->why)) return;
     measure(gpu, d);
     dev_cuda_close(gpu);
 }
 
-const char *doctor_cuda_missing(const doctor_cuda *d) {
-    return d->status.devices && !d->status.nvrtc ? d->status.nvrtc_text : NULL;
+const char *doctor_cuda_no_driver(const doctor_cuda *d) {
+    return !d->status.driver && *switch_text(SWITCH_CUDA) ? d->status.driver_text : NULL;
+}
+
+const char *doctor_cuda_no_nvrtc(const doctor_cuda *d) {
+    bool needed = d->status.devices || *switch_text(SWITCH_NVRTC);
+    return !d->status.nvrtc && needed ? d->status.nvrtc_text : NULL;
 }
 
 /* ---- telling people ---- */
@@ -43,24 +48,25 @@ static void say_part(const char *label, int version, const char *text) {
 }
 
 static void say_gpu(const doctor_cuda *d) {
-    char l2[24], memory[24], left[24];
+    char l2[24], memory[24], left[24], label[24];
     const dev_cuda_traits *t = &d->traits;
+    snprintf(label, sizeof label, "gpu %d", d->ordinal);
     if (d->opened)
-        say_pair("gpu 0", "%s: %d multiprocessors, L2 %s, %s memory, %s free", t->arch, t->sms,
+        say_pair(label, "%s: %d multiprocessors, L2 %s, %s memory, %s free", t->arch, t->sms,
                  say_bytes((double)t->l2, l2), say_bytes((double)t->memory, memory),
                  say_bytes((double)d->free_bytes, left));
     if (d->measured)
         say_pair("gpu read", "%.0f GB/s; an empty kernel takes %.2f us on a stream, %.2f us in a graph",
                  d->ceiling.read_gbps, d->ceiling.launch_us, d->ceiling.graph_us);
-    if (d->why.code) say_pair("gpu", "%s", d->why.text);
+    if (d->why.code) say_pair(label, "%s", d->why.text);
 }
 
 void doctor_cuda_say(const doctor_cuda *d) {
     const dev_cuda_status *s = &d->status;
     say_part("cuda driver", s->driver, s->driver_text);
-    if (!s->driver) return;
-    say_pair("gpus", "%d: %s", s->devices, s->devices_text);
+    if (s->driver) say_pair("gpus", "%d: %s", s->devices, s->devices_text);
     say_part("nvrtc", s->nvrtc, s->nvrtc_text);
+    if (!s->driver) return;
     say_pair("kernel cache", "%s", s->cache);
     say_gpu(d);
 }

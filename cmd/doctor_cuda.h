@@ -1,5 +1,4 @@
-/* doctor_cuda.h: the doctor's part about NVIDIA GPUs: driver, compiler, kernel cache, the first GPU and its ceilings.
- */
+/* doctor_cuda.h: the doctor's part about NVIDIA GPUs: driver, compiler, kernel cache, one GPU and its ceilings. */
 #ifndef CMD_DOCTOR_CUDA_H
 #define CMD_DOCTOR_CUDA_H
 #include "base/base.h"
@@ -7,7 +6,8 @@
 
 typedef struct doctor_cuda {
     dev_cuda_status status;
-    bool opened; /* the first GPU was opened: traits are there */
+    int ordinal; /* of the GPU that is looked at */
+    bool opened; /* it was: traits are there */
     dev_cuda_traits traits;
     size_t free_bytes;
     bool measured;
@@ -15,10 +15,12 @@ typedef struct doctor_cuda {
     cadre_fail why; /* what kept the GPU from being opened or measured */
 } doctor_cuda;
 
-/* measure: open the first GPU, if there is one, and measure it. A GPU that fails is told about, it ends nothing. */
-void doctor_cuda_look(doctor_cuda *d, bool measure);
+/* measure: open the GPU, if there is one, and measure it. A GPU that fails is told about, it ends nothing. */
+void doctor_cuda_look(doctor_cuda *d, int ordinal, bool measure);
 void doctor_cuda_say(const doctor_cuda *d);
 void doctor_cuda_put(const doctor_cuda *d, json_out *o);
-/* A line for the list of what is missing; NULL: nothing is, or there is no GPU that would need it. */
-const char *doctor_cuda_missing(const doctor_cuda *d);
+/* Lines for the list of what is missing; NULL: nothing is. A machine without a GPU needs neither, but what a switch
+ * names should be there. */
+const char *doctor_cuda_no_driver(const doctor_cuda *d);
+const char *doctor_cuda_no_nvrtc(const doctor_cuda *d);
 #endif

@@ -1,5 +1,6 @@
 /* open.c: devices and models by the options of the command line. */
 #include "open.h"
+#include "dev/dev.h"
 #include "op/kernel.h"
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,16 @@ void open_find_tables(void) {
 
 /* ---- device and model ---- */
 
+cadre_err open_where(const opts_common *o, int *gpu, cadre_fail *why) {
+    *gpu = DEV_CPU;
+    if (!o->device || (!dev_name_read(o->device, gpu, NULL) && *gpu != DEV_CURRENT)) return CADRE_OK;
+    return cadre_fail_set(why, CADRE_RANGE, "--device is '%.60s', expected cpu, cuda or cuda:N", o->device);
+}
+
 cadre_err open_device(const opts_common *o, cadre_device **out, cadre_fail *why) {
+    int gpu;
+    cadre_err err = open_where(o, &gpu, why);
+    if (err) return err;
     open_find_tables();
     return cadre_device_open(&(cadre_device_options){o->device, o->threads, true}, out, why);
 }

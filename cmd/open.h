@@ -16,6 +16,8 @@ const char *open_demo_place(int i, char path[OPEN_PATH_MAX]);
  * may be none. open_device does this. */
 void open_find_tables(void);
 
+/* *gpu: the number of the GPU that --device names, or DEV_CPU. RANGE: it names nothing that a command can run on. */
+cadre_err open_where(const opts_common *o, int *gpu, cadre_fail *why);
 cadre_err open_device(const opts_common *o, cadre_device **out, cadre_fail *why);
 /* Checked and ready for text, but no weight is packed yet (cadre_model_prepare). */
 cadre_err open_model(cadre_device *device, const char *dir, const char *weights, cadre_model **out, cadre_fail *why);

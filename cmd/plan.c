@@ -2,6 +2,7 @@
  * and m tokens, from where, and what would run without. */
 #include "plan.h"
 #include "commands.h"
+#include "dev/dev.h"
 #include "open.h"
 #include "plan/foreign.h"
 #include "plan/table.h"
@@ -300,10 +301,6 @@ static cadre_err check_foreign(const plan_opts *o, cadre_fail *why) {
     return clash(list, whose, "tables and defaults of other systems are for experts", why);
 }
 
-static bool on_gpu(const plan_opts *o) {
-    return o->common.device && !strncmp(o->common.device, "cuda", 4);
-}
-
 /* A layer on a GPU: nothing of other systems, and no table. */
 static cadre_err check_gpu(const plan_opts *o, cadre_fail *why) {
     char list[160] = "";
@@ -337,7 +334,9 @@ static cadre_err check_own(const plan_opts *o, cadre_fail *why) {
 
 /* Also fills in the defaults of what was not given. */
 static cadre_err check_options(plan_opts *o, cadre_fail *why) {
-    cadre_err err = on_gpu(o) ? check_gpu(o, why) : plan_is_foreign(o) ? check_foreign(o, why) : check_own(o, why);
+    cadre_err err = open_where(&o->common, &o->gpu, why);
+    if (!err)
+        err = o->gpu != DEV_CPU ? check_gpu(o, why) : plan_is_foreign(o) ? check_foreign(o, why) : check_own(o, why);
     if (!err && o->check && o->memory) err = clash("--memory", "plan check", "plan explain tells it for one M", why);
     if (!o->platform) o->platform = "cpu";
     if (!o->tp) o->tp = 1;
@@ -353,7 +352,7 @@ static int run_with(const opts_command *command, plan_opts *o) {
         cadre_fail_set(&why, CADRE_RANGE, "--triton is '%.40s', expected a version, 3.4.0", o->triton);
         return say_failed(&why);
     }
-    if (on_gpu(o)) return plan_gpu_explain(o, &why);
+    if (o->gpu != DEV_CPU) return plan_gpu_explain(o, &why);
     if (plan_is_foreign(o)) return plan_foreign(o, &why);
     explained *x = mem_new(sizeof *x);
     if (!x) return say_failed(&(cadre_fail){CADRE_NOMEM, "out of memory"});

@@ -12,6 +12,7 @@ typedef struct plan_opts {
     opts_common common;
     const char *shape, *list, *op, *platform, *table, *rule, *policy, *triton, *device_name, *dtype, *block;
     int tp, smem; /* tp: 0 until options were checked, where --tp is not given */
+    int gpu;      /* of --device: its number, or DEV_CPU */
     bool memory, check;
 } plan_opts;
 

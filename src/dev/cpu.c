@@ -218,10 +218,10 @@ static cadre_err open_cpu(const cadre_device_options *options, cadre_device **ou
 
 cadre_err cadre_device_open(const cadre_device_options *options, cadre_device **out, cadre_fail *why) {
     const char *name = options && options->name ? options->name : "cpu";
-    if (!strcmp(name, "cpu")) return open_cpu(options, out, why);
-    if (!strncmp(name, "cuda", 4)) return gpu_open(name, out, why);
-    return cadre_fail_set(why, CADRE_UNSUPPORTED,
-                          "device '%.100s' is not known, expected cpu, cuda, cuda:N or cuda:current", name);
+    int gpu;
+    cadre_err err = dev_name_read(name, &gpu, why);
+    if (err) return err;
+    return gpu == DEV_CPU ? open_cpu(options, out, why) : gpu_open(gpu, out, why);
 }
 
 void cadre_device_close(cadre_device *device) {

@@ -29,6 +29,10 @@ struct cadre_profile {
     struct dev_cuda_stamps *stamps; /* NULL on the CPU */
 };
 
+/* What a device is called: "cpu"; "cuda" (the first GPU); "cuda:N"; "cuda:current" (of the context that is current in
+ * the calling thread). *gpu: the GPU's number, or one of these. UNSUPPORTED for another name. */
+enum { DEV_CPU = -2, DEV_CURRENT = -1 };
+cadre_err dev_name_read(const char *name, int *gpu, cadre_fail *why);
 /* Refuses a GPU with UNSUPPORTED: "what: is not there on a GPU yet". */
 cadre_err dev_cpu_only(const cadre_device *device, const char *what, cadre_fail *why);
 /* What the CPU has, without switches. */

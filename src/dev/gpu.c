@@ -2,28 +2,27 @@
 #include "dev/gpu.h"
 #include "dev/cuda.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static cadre_err open_named(const char *name, dev_cuda **out, cadre_fail *why) {
+cadre_err dev_name_read(const char *name, int *gpu, cadre_fail *why) {
     enum { DIGITS = 4 };
-    const char *rest = name + strlen("cuda");
-    if (!*rest) return dev_cuda_open(0, out, why);
-    if (!strcmp(rest, ":current")) return dev_cuda_open_current(out, why);
-    size_t digits = *rest == ':' ? strspn(rest + 1, "0123456789") : 0;
-    if (!digits || digits > DIGITS || rest[1 + digits])
-        return cadre_fail_set(why, CADRE_UNSUPPORTED,
-                              "device '%.100s' is not known, expected cpu, cuda, cuda:N or cuda:current", name);
-    return dev_cuda_open(atoi(rest + 1), out, why);
+    static const char numbered[] = "cuda:";
+    const char *number = strncmp(name, numbered, sizeof numbered - 1) ? "" : name + sizeof numbered - 1;
+    size_t digits = strspn(number, "0123456789");
+    bool ok = digits && digits <= DIGITS && !number[digits];
+    *gpu = !strcmp(name, "cpu") ? DEV_CPU : !strcmp(name, "cuda:current") ? DEV_CURRENT : ok ? atoi(number) : 0;
+    if (ok || *gpu < 0 || !strcmp(name, "cuda")) return CADRE_OK;
+    return cadre_fail_set(why, CADRE_UNSUPPORTED,
+                          "device '%.100s' is not known, expected cpu, cuda, cuda:N or cuda:current", name);
 }
 
-cadre_err gpu_open(const char *name, cadre_device **out, cadre_fail *why) {
+cadre_err gpu_open(int gpu, cadre_device **out, cadre_fail *why) {
     cadre_device *d = mem_new(sizeof *d);
     if (!d) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for a device");
     cadre_err err = pool_new(1, &d->threads, why);
-    if (!err) err = open_named(name, &d->gpu, why);
+    if (!err) err = gpu == DEV_CURRENT ? dev_cuda_open_current(&d->gpu, why) : dev_cuda_open(gpu, &d->gpu, why);
     if (err) {
         cadre_device_close(d);
         return err;

@@ -3,8 +3,7 @@
 #define CADRE_DEV_GPU_H
 #include "dev/dev.h"
 
-/* name: "cuda" (the first), "cuda:N", "cuda:current" (the context that is current in the calling thread, borrowed).
- * Errors: as dev_cuda_open; UNSUPPORTED for another name. */
-cadre_err gpu_open(const char *name, cadre_device **out, cadre_fail *why);
+/* gpu: its number, or DEV_CURRENT (a context that is borrowed). Errors: as dev_cuda_open. */
+cadre_err gpu_open(int gpu, cadre_device **out, cadre_fail *why);
 void gpu_close(cadre_device *device); /* its GPU alone; nothing on a CPU */
 #endif

@@ -15,7 +15,7 @@ static void says(ran r, const char *text) {
     command_free(&r);
 }
 
-/* A machine without a GPU lacks nothing. */
+/* A machine without a GPU needs no NVRTC. */
 static void missing(void **state) {
     (void)state;
     ran r = command("doctor --quick --set cuda=/no/libcuda.so.1 --json");
@@ -53,6 +53,26 @@ static void there(void **state) {
     assert_true(json_get(gpu, "read_gbps")->number > 134 && json_get(gpu, "read_gbps")->number < 135);
     assert_int_equal(json_get(cuda, "error")->kind, JSON_NULL);
     assert_non_null(strstr(r.out, "/kernels"));
+    json_free(doc);
+    command_free(&r);
+}
+
+/* NVRTC is told about where no driver is; what a switch names should be there. */
+static void without_driver(void **state) {
+    (void)state;
+    char line[400];
+    snprintf(line, sizeof line, "nvrtc          13.0, %s\n", fake);
+    says(command("doctor --quick --set cuda=/no/libcuda.so.1 --set nvrtc=%s", fake), line);
+    says(command("doctor --quick --set nvrtc=/no/nvrtc.so"),
+         "nvrtc          no NVRTC, the compiler of GPU kernels: /no/nvrtc.so: cannot open shared object file");
+    says(command("doctor --quick --set nvrtc=/no/nvrtc.so"),
+         "missing        no NVRTC, the compiler of GPU kernels: /no/nvrtc.so");
+    says(command("doctor --quick --set cuda=/no/libcuda.so.1"), "missing        no CUDA driver: /no/libcuda.so.1");
+    ran r = command("doctor --quick --json --set nvrtc=/no/nvrtc.so");
+    json_doc *doc = command_json(&r);
+    const json *first = json_get(json_root(doc), "missing")->child, *last = first;
+    while (last && last->next) last = last->next;
+    assert_true(last && strstr(last->text, "no NVRTC, the compiler of GPU kernels: /no/nvrtc.so"));
     json_free(doc);
     command_free(&r);
 }
@@ -95,6 +115,28 @@ static void proof(void **state) {
     command_free(&r);
 }
 
+/* One reading of names, in every command. */
+static void named(void **state) {
+    (void)state;
+    static const char *const bad[] = {"gpu",   "cuda:x",  "cuda:",      "cuda:1x",
+                                      "cudax", "cuda:-1", "cuda:99999", "cuda:current"};
+    static const char *const in[] = {"doctor --quick",
+                                     "doctor --quick --verify",
+                                     "bench moe",
+                                     "bench count",
+                                     "plan explain",
+                                     "plan check --device-name \"NVIDIA H200\"",
+                                     "plan check --platform cuda"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        for (size_t c = 0; c < sizeof in / sizeof *in; c++) {
+            char line[100];
+            snprintf(line, sizeof line, "--device is '%s', expected cpu, cuda or cuda:N", bad[i]);
+            command_refused(command("%s --device %s --set cuda=%s", in[c], bad[i], fake), line);
+        }
+    says(command("doctor --device cuda:1 --set cuda=%s --set nvrtc=%s --set cache=off", fake, fake),
+         "gpu 1          sm_90a");
+}
+
 /* --device: one half of the proofs. A GPU that is named must be there. */
 static void proof_of(void **state) {
     (void)state;
@@ -107,17 +149,16 @@ static void proof_of(void **state) {
     assert_int_equal(r.status, 0);
     assert_null(strstr(r.out, "sm90-bf16-k16"));
     command_free(&r);
-    r = command("doctor --quick --verify --device cuda --set cuda=/no/libcuda.so.1");
-    assert_int_equal(r.status, 1);
-    assert_non_null(strstr(r.out, "FAILED   sm90-bf16-k16 on gpu 0: no CUDA driver: /no/libcuda.so.1"));
-    command_free(&r);
+    command_refused(command("doctor --quick --verify --device cuda --set cuda=/no/libcuda.so.1"),
+                    "no CUDA driver: /no/libcuda.so.1");
+    command_refused(command("doctor --verify --device cuda:7 --set cuda=%s", fake), "7");
     command_refused(command("doctor --device gpu"), "--device is 'gpu', expected cpu, cuda or cuda:N");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(missing), cmocka_unit_test(there),    cmocka_unit_test(folders),
-        cmocka_unit_test(proof),   cmocka_unit_test(proof_of),
+        cmocka_unit_test(missing), cmocka_unit_test(without_driver), cmocka_unit_test(there), cmocka_unit_test(folders),
+        cmocka_unit_test(proof),   cmocka_unit_test(proof_of),       cmocka_unit_test(named),
     };
     return cmocka_run_group_tests(tests, start, command_teardown);
 }
