@@ -53,7 +53,9 @@ cadre_err moe_gpu_new(dev_cuda *gpu, const cadre_moe_desc *desc, const cadre_moe
     m->experts = routed(d);
     m->shared = (gpu_set){.e = 1, .k = 1, .d = d->d, .f = d->shared_f, .act = d->act};
     err = plan_set(&m->experts, t, "experts", true, why);
+    if (!err) err = plan_gpu_check(&m->experts.plan, 1, d->max_tokens, why);
     if (!err && d->shared_f) err = plan_set(&m->shared, t, "shared expert", false, why);
+    if (!err && d->shared_f) err = plan_gpu_check(&m->shared.plan, 1, d->max_tokens, why);
     if (!err) err = gpu_compile(m, why);
     if (!err) err = gpu_weights(m, weights, why);
     if (!err) err = dev_cuda_turns_new(gpu, why);

@@ -123,8 +123,9 @@ cadre_err moe_enqueue_forced(cadre_moe *moe, cadre_moe_workspace *workspace, voi
 /* Receipts of a layer, on whichever device. */
 int moe_receipts(const cadre_moe *moe, cadre_receipt *out, int cap);
 
-/* What the router and the routed experts of a layer would run on such a GPU; it need not be there.
- * Errors: UNSUPPORTED (compute capability, type, shape), RANGE (a switch). */
+/* What the router and the routed experts of a layer would run on such a GPU, which need not be there; a layer is
+ * refused where plan_gpu_check refuses its 1..max_tokens. Errors: UNSUPPORTED (compute capability, type, shape), RANGE.
+ */
 struct dev_cuda_traits;
 struct plan_gpu;
 cadre_err moe_gpu_plan(const struct dev_cuda_traits *gpu, const cadre_moe_desc *desc, struct plan_gpu *out,

@@ -153,6 +153,17 @@ static int tokens_for(const plan_gpu_key *key, const rule *r) {
 
 static const char *wgmma_fault(const plan_gpu_key *key, const plan_gpu_knobs *k);
 
+/* The rule's text, or what the row is where it cannot have what the rule is about. */
+static void fit_text(const plan_gpu_key *key, const rule *r, plan_gpu_row *row) {
+    bool early = key->engine && row->knobs.told == 2;
+    if (r->knobs.told == 2 && !early) row->rule = "up to 8 tokens: blocks wait for data";
+    if (r->most < INT_MAX || row->knobs.wgmma) return;
+    if (!key->engine)
+        row->rule = "many rows an expert, without wgmma";
+    else if (wgmma_fits(key))
+        row->rule = "many rows an expert, no room for wgmma's ring";
+}
+
 static void policy_experts(plan_gpu *p) {
     for (size_t i = 0, lo = 1; i < sizeof rules / sizeof *rules; i++) {
         const rule *r = &rules[i];
@@ -164,6 +175,7 @@ static void policy_experts(plan_gpu *p) {
         if (r->fit) fit_waves(&p->key, &row->knobs);
         fit_one(&p->key, row);
         fit_told(&p->key, row);
+        fit_text(&p->key, r, row);
         fit_shared(&p->key, row);
         if (row->knobs.wgmma && wgmma_fault(&p->key, &row->knobs)) continue; /* too little is left for its ring */
         p->count++;
@@ -259,7 +271,7 @@ static const char *wgmma_fault(const plan_gpu_key *key, const plan_gpu_knobs *k)
     return NULL;
 }
 
-cadre_err plan_gpu_check(const plan_gpu_key *key, const plan_gpu_row *row, cadre_fail *why) {
+static cadre_err check_experts(const plan_gpu_key *key, const plan_gpu_row *row, cadre_fail *why) {
     const plan_gpu_knobs *k = &row->knobs;
     const char *wrong = k->one ? NULL : k->wgmma ? wgmma_fault(key, k) : mma_fault(k);
     char text[160];
@@ -297,6 +309,17 @@ static cadre_err check_router(const plan_gpu_key *key, const plan_gpu_row *row, 
     return cadre_fail_set(why, CADRE_UNSUPPORTED,
                           "d=%d e=%d: the router takes %zu bytes of shared memory, a block has %d", key->d, key->e,
                           shared, key->smem);
+}
+
+cadre_err plan_gpu_check(const plan_gpu *p, int lo, int hi, cadre_fail *why) {
+    cadre_err err = CADRE_OK;
+    int last = plan_gpu_at(p->rows, p->count, hi), end = plan_gpu_at(p->routers, p->router_count, hi);
+    for (int i = plan_gpu_at(p->rows, p->count, lo); i <= last && !err; i++)
+        err = check_experts(&p->key, &p->rows[i], why);
+    if (!p->key.router) return err;
+    for (int i = plan_gpu_at(p->routers, p->router_count, lo); i <= end && !err; i++)
+        err = check_router(&p->key, &p->routers[i], why);
+    return err;
 }
 
 /* ---- switches ---- */
@@ -352,9 +375,21 @@ static void settle(const plan_gpu_key *key, plan_gpu_row *row, bool was_wgmma) {
         *k = (plan_gpu_knobs){
             .wgmma = 1, .tokens = k->tokens, .widths = k->widths, .room = k->room, .engine = k->engine};
     else {
-        if (was_wgmma && overrides[KNOB_tokens] == PLAN_GPU_POLICY) k->tokens = MMA_TOKENS, fit_shared(key, row);
+        bool fit = was_wgmma && overrides[KNOB_tokens] == PLAN_GPU_POLICY;
+        if (fit) k->tokens = MMA_TOKENS;
+        if (fit && overrides[KNOB_stages] == PLAN_GPU_POLICY) fit_shared(key, row);
         k->widths = k->room = 0;
     }
+}
+
+/* What a switch asks for and the row cannot have; NULL: nothing. */
+static const char *lacking(const plan_gpu_row *row) {
+    const plan_gpu_knobs *k = &row->knobs;
+    if (overrides[KNOB_told] == 2 && k->told == 1)
+        return "set by switch, but told=2 is for up to 8 tokens, after a router";
+    if (overrides[KNOB_one] == 1 && row->n_hi == 1 && !k->one && !k->wgmma)
+        return "gpu.one=1, but its kernel cannot run here";
+    return NULL;
 }
 
 /* Overrides of the knobs [from, to) that this row has. */
@@ -364,12 +399,23 @@ static void apply(const plan_gpu_key *key, plan_gpu_row *row, int from, int to) 
     for (int i = from; i < to; i++)
         if (overrides[i] != PLAN_GPU_POLICY) v[i] = overrides[i];
     if (from == 0) settle(key, row, policy.knobs.wgmma), settle(key, &policy, policy.knobs.wgmma);
-    if (!memcmp(&policy.knobs, &row->knobs, sizeof row->knobs)) {
-        row->rule = policy.rule;
-        return;
-    }
-    row->source = "override", row->rule = "set by switch";
+    const char *lacks = from == 0 ? lacking(row) : NULL;
+    bool same = !memcmp(&policy.knobs, &row->knobs, sizeof row->knobs);
+    row->rule = lacks ? lacks : same ? policy.rule : "set by switch";
+    if (same) return;
+    row->source = "override";
     row->shadowed = true, row->shadows = policy.knobs;
+}
+
+/* gpu.engine=0 is an override of every row: it shadows what the policy has with the engine in the row's range. */
+static void shadow(plan_gpu_row *rows, int count, const plan_gpu_row *with, int with_count) {
+    for (plan_gpu_row *row = rows; row < rows + count; row++) {
+        int i = plan_gpu_at(with, with_count, row->n_lo), last = plan_gpu_at(with, with_count, row->n_hi);
+        if (!row->shadowed) row->rule = "set by switch";
+        row->source = "override";
+        row->shadowed = true, row->shadows = with[i].knobs, row->mixed = false;
+        while (++i <= last) row->mixed |= memcmp(&with[i].knobs, &row->shadows, sizeof row->shadows) != 0;
+    }
 }
 
 /* ---- the plan ---- */
@@ -385,27 +431,40 @@ static void merge(plan_gpu_row *rows, int *count) {
             continue;
         }
         rows[n - 1].n_hi = rows[i].n_hi;
+        rows[n - 1].mixed |= rows[i].mixed;
         rows[n - 1].mixed |= memcmp(&rows[i].shadows, &rows[n - 1].shadows, sizeof rows[i].shadows) != 0;
     }
     *count = n;
 }
 
+static void policy(plan_gpu *p) {
+    policy_experts(p);
+    if (p->key.router) policy_router(p);
+}
+
+static void shadow_engine(plan_gpu *p, const plan_gpu_key *key) {
+    plan_gpu with = {.key = *key};
+    policy(&with);
+    for (int i = 0; i < with.count; i++) settle(key, &with.rows[i], with.rows[i].knobs.wgmma);
+    shadow(p->rows, p->count, with.rows, with.count);
+    shadow(p->routers, p->router_count, with.routers, with.router_count);
+}
+
 cadre_err plan_gpu_make(const plan_gpu_key *key, plan_gpu *p, cadre_fail *why) {
     memset(p, 0, sizeof *p);
     p->key = *key;
-    if (overrides[KNOB_engine] == 0) p->key.engine = false;
-    key = &p->key;
+    p->key.engine &= overrides[KNOB_engine] != 0;
     cadre_err err = check_shape(key, why);
+    if (!err && overrides[KNOB_engine] == 1 && !key->engine)
+        err = cadre_fail_set(why, CADRE_RANGE, "gpu.engine is 1, but this GPU lacks what compute capability 9.0 has");
     if (err) return err;
-    policy_experts(p);
-    if (key->router) policy_router(p);
-    for (int i = 0; i < p->count; i++) apply(key, &p->rows[i], 0, KNOB_router);
-    for (int i = 0; i < p->router_count; i++) apply(key, &p->routers[i], KNOB_router, KNOB_router + 1);
+    policy(p);
+    for (int i = 0; i < p->count; i++) apply(&p->key, &p->rows[i], 0, KNOB_router);
+    for (int i = 0; i < p->router_count; i++) apply(&p->key, &p->routers[i], KNOB_router, KNOB_router + 1);
+    if (p->key.engine != key->engine) shadow_engine(p, key);
     merge(p->rows, &p->count);
     merge(p->routers, &p->router_count);
-    for (int i = 0; i < p->count && !err; i++) err = plan_gpu_check(key, &p->rows[i], why);
-    for (int i = 0; i < p->router_count && !err; i++) err = check_router(key, &p->routers[i], why);
-    return err;
+    return CADRE_OK;
 }
 
 int plan_gpu_at(const plan_gpu_row *rows, int count, int n) {

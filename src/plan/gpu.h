@@ -66,8 +66,8 @@ typedef struct plan_gpu {
     plan_gpu_row rows[PLAN_GPU_ROWS], routers[PLAN_GPU_ROWS];
 } plan_gpu;
 
-/* Fills *p (caller's storage). Errors: RANGE (a switch gives what cannot run, named), UNSUPPORTED (a shape that these
- * kernels have no room for). */
+/* Fills *p (caller's storage); what may not run is left to plan_gpu_check. Errors: RANGE (a switch asks for what the
+ * GPU lacks), UNSUPPORTED (a shape that these kernels do not take). */
 cadre_err plan_gpu_make(const plan_gpu_key *key, plan_gpu *p, cadre_fail *why);
 /* The index of the row for n >= 1 tokens. */
 int plan_gpu_at(const plan_gpu_row *rows, int count, int n);
@@ -100,8 +100,9 @@ static inline bool plan_gpu_router_many(const plan_gpu_row *row) {
 static inline bool plan_gpu_early(const plan_gpu_row *row) {
     return row->knobs.one || row->knobs.told == 2;
 }
-/* Can these knobs run? RANGE says what is wrong. */
-cadre_err plan_gpu_check(const plan_gpu_key *key, const plan_gpu_row *row, cadre_fail *why);
+/* Can the rows for lo..hi tokens run? Errors: RANGE (a switch gives what cannot, named), UNSUPPORTED (a shape that
+ * these kernels have no room for). */
+cadre_err plan_gpu_check(const plan_gpu *p, int lo, int hi, cadre_fail *why);
 /* The kernel that runs a row: "router_bf16_sm90", "router_many_bf16_sm90", "one_bf16_sm90", "experts_bf16_sm90",
  * "prefill_bf16_sm90". */
 const char *plan_gpu_kernel(const plan_gpu_row *row);

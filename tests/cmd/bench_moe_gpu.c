@@ -48,6 +48,13 @@ static void others(void **state) {
     ran r = bench("--layers 2 --m 2 --routing router");
     assert_int_equal(r.status, 0);
     command_free(&r);
+    r = bench("--layers 2 --m 100 --set gpu.widths=511"); /* no layer here has so many tokens that wgmma runs */
+    assert_int_equal(r.status, 0);
+    command_free(&r);
+    r = bench("--layers 2 --m 100,200 --set gpu.widths=511");
+    assert_int_equal(r.status, 2);
+    assert_non_null(strstr(r.err, "widths are one to five"));
+    command_free(&r);
     r = bench("--layers 2 --m 2 --workspace fresh");
     assert_int_equal(r.status, 2);
     assert_non_null(strstr(r.err, "--workspace fresh is for the CPU"));

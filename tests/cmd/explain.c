@@ -395,6 +395,7 @@ static void on_gpu(void **state) {
     r = command(
         "plan explain --device cuda --device-name 'NVIDIA H200' --shape E=8,d=4096,f=14336,k=2 --m 1 --set gpu.one=1");
     assert_non_null(strstr(r.out, "1  mma tokens=8"));
+    assert_non_null(strstr(r.out, "policy  gpu.one=1, but its kernel cannot run here"));
     command_free(&r);
 }
 
@@ -413,7 +414,18 @@ static void on_gpu_switches(void **state) {
          "64  wgmma widths=64,96,128,192,288 room=168  override  set by switch  several, by range"},
         {"--m 1024 --set gpu.widths=14",
          "1024  wgmma widths=64,96,128 room=168  override  set by switch  wgmma widths=64"},
-        {"--op router --m 1024 --set gpu.engine=0", "without clusters: a block takes 8"},
+        {"--op router --m 1024 --set gpu.engine=0",
+         "1024  tokens=8 engine=0  override  set by switch  several, by range"},
+        {"--m 1 --set gpu.engine=0", "told=0 engine=0  override  set by switch  one ahead=48"},
+        {"--m 8 --set gpu.engine=0", "told=2 engine=0  override  set by switch  mma tokens=8 warps=8 up=8 down=8 "
+                                     "kc=128 stages=5 ahead=64 told=2\n"},
+        {"--m 1024 --set gpu.engine=0", "told=0 engine=0  override  set by switch  several, by range"},
+        {"--m 8 --set gpu.engine=0 --set gpu.ahead=32", "ahead=32 told=2 engine=0  override  set by switch  mma "
+                                                        "tokens=8 warps=8 up=8 down=8 kc=128 stages=5 ahead=64"},
+        {"--m 64 --set gpu.told=2",
+         "told=1  override  set by switch, but told=2 is for up to 8 tokens, after a router  mma"},
+        {"--m 8 --set gpu.told=2", "told=2  policy  up to 8 tokens: begin before the router ends"},
+        {"--m 64 --set gpu.widths=511", "up to 6 rows an expert: 16 tokens a pass"},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         ran r = command("plan explain %s %s", at, want[i].args);
@@ -426,7 +438,9 @@ static void on_gpu_switches(void **state) {
 static void on_gpu_refused(void **state) {
     (void)state;
     static const char at[] = "plan explain --device cuda --device-name 'NVIDIA H200' --shape qwen3-30b-a3b --m 300";
-    command_refused(command("%s --set gpu.tokens=48", at), "for 2..8 tokens: mma tokens=48");
+    command_refused(command("%s,8 --set gpu.tokens=48", at), "for 2..8 tokens: mma tokens=48");
+    command_refused(command("%s,2000 --set gpu.widths=511", at), "widths are one to five");
+    command_refused(command("%s,2000 --set gpu.wgmma=0 --set gpu.stages=9", at), "stages=9 ahead=64 told=0 cannot run");
     command_refused(command("%s --set gpu.wgmma=1 --set gpu.widths=511", at), "widths are one to five");
     command_refused(command("%s --set gpu.wgmma=1 --set gpu.room=60", at), "room for two stages is more than that");
     command_refused(command("plan explain --device cuda --device-name X"),
