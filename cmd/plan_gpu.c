@@ -14,6 +14,7 @@ typedef struct explained_gpu {
     plan_gpu plan;
     bool router; /* what is asked for; else the experts */
     char device[160];
+    const char *numerics; /* NULL: none yet */
 } explained_gpu;
 
 /* ---- which GPU ---- */
@@ -24,18 +25,21 @@ static const dev_cuda_traits known[] = {
     {.name = "NVIDIA H100 80GB HBM3", .major = 9, .sms = 132, .smem_block = 232448},
     {.name = "NVIDIA H100 PCIe", .major = 9, .sms = 114, .smem_block = 232448},
     {.name = "NVIDIA GH200 480GB", .major = 9, .sms = 132, .smem_block = 232448},
+    {.name = "NVIDIA A100-SXM4-80GB", .major = 8, .sms = 108, .smem_block = 166912},
 };
 
+enum { KNOWN = sizeof known / sizeof *known };
+
 static cadre_err by_name(const char *name, dev_cuda_traits *t, cadre_fail *why) {
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    char names[KNOWN * sizeof known->name] = "";
+    for (size_t i = 0, n = 0; i < KNOWN; i++) {
         if (!strcmp(known[i].name, name)) {
             *t = known[i];
             return CADRE_OK;
         }
-    return cadre_fail_set(why, CADRE_UNSUPPORTED,
-                          "no GPU is known as '%.60s'; known are NVIDIA H200, NVIDIA H100 80GB HBM3, NVIDIA H100 PCIe, "
-                          "NVIDIA GH200 480GB",
-                          name);
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", known[i].name);
+    }
+    return cadre_fail_set(why, CADRE_UNSUPPORTED, "no GPU is known as '%.60s'; known are %s", name, names);
 }
 
 static cadre_err find_gpu(explained_gpu *x, dev_cuda_traits *t, cadre_fail *why) {
@@ -95,7 +99,7 @@ static void put_row(json_out *o, const explained_gpu *x, const plan_gpu_row *row
     json_put_text(o, "shadows", *text ? text : NULL);
     json_put_text(o, "why", row->rule);
     json_put_text(o, "kernel", plan_gpu_kernel(row));
-    json_put_text(o, "numerics", "sm90-bf16-k16");
+    json_put_text(o, "numerics", x->numerics);
 }
 
 static void say_row(table *t, const plan_gpu_row *row, bool shadows) {
@@ -124,7 +128,7 @@ static void start(report *r, const char *command, const char *list) {
     for (int i = 0; i < count; i++) r->shadows |= rows[i].shadowed;
     shape_say(&x->shape);
     say_pair("device", "%s", x->device);
-    say_pair("numerics", "sm90-bf16-k16");
+    say_pair("numerics", "%s", x->numerics ? x->numerics : "none yet: these kernels never ran on such a GPU");
     table_open(&r->t, r->shadows ? "rllll" : "rlll");
     for (const char *h = "m\0config\0source\0why\0"; *h; h += strlen(h) + 1) table_cell(&r->t, "%s", h);
     if (r->shadows) table_cell(&r->t, "shadows");
@@ -191,6 +195,7 @@ int plan_gpu_explain(const plan_opts *o, cadre_fail *why) {
         err = o->check ? plan_range(o->list, &lo, &hi, why)
                        : opts_numbers("--m", o->list, 1, 1 << 24, m, PLAN_LIST_MOST, &n, why);
     if (!err) err = find_gpu(&x, &traits, why);
+    if (!err && traits.major >= 9) x.numerics = "sm90-bf16-k16";
     if (!err) err = moe_gpu_plan(&traits, &x.shape.desc, &x.plan, why);
     if (!err && o->check) err = plan_gpu_check(&x.plan, lo, hi, why);
     for (int i = 0; i < n && !err; i++) err = plan_gpu_check(&x.plan, m[i], m[i], why);

@@ -399,6 +399,26 @@ static void on_gpu(void **state) {
     command_free(&r);
 }
 
+/* Compute capability 8.0: what it is without, and no numerics id yet. */
+static void on_gpu_80(void **state) {
+    (void)state;
+    static const char *const want[] = {"numerics       none yet: these kernels never ran on such a GPU\n",
+                                       "policy  one token: its items fill whole waves\n",
+                                       "policy  up to 8 tokens: blocks wait for data\n",
+                                       "policy  many rows an expert, without wgmma\n"};
+    static const char at[] = "--device cuda --device-name 'NVIDIA A100-SXM4-80GB' --shape qwen3-30b-a3b";
+    ran r = command("plan check %s", at);
+    assert_int_equal(r.status, 0);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        if (!strstr(r.out, want[i])) fail_msg("no '%s' in\n%s", want[i], r.out);
+    command_free(&r);
+    r = command("plan explain %s --m 1 --json", at);
+    json_doc *doc = command_json(&r);
+    assert_int_equal(json_get(json_get(json_root(doc), "rows")->child, "numerics")->kind, JSON_NULL);
+    json_free(doc);
+    command_free(&r);
+}
+
 /* What a switch gives where a kernel doesn't read it, where it changes the kernel, and what it then shadows. */
 static void on_gpu_switches(void **state) {
     (void)state;
@@ -444,7 +464,10 @@ static void on_gpu_refused(void **state) {
     command_refused(command("%s --set gpu.wgmma=1 --set gpu.widths=511", at), "widths are one to five");
     command_refused(command("%s --set gpu.wgmma=1 --set gpu.room=60", at), "room for two stages is more than that");
     command_refused(command("plan explain --device cuda --device-name X"),
-                    "no GPU is known as 'X'; known are NVIDIA H200");
+                    "no GPU is known as 'X'; known are NVIDIA H200, NVIDIA H100 80GB HBM3, NVIDIA H100 PCIe, NVIDIA "
+                    "GH200 480GB, NVIDIA A100-SXM4-80GB");
+    command_refused(command("plan explain --device cuda --device-name 'NVIDIA A100-SXM4-80GB' --set gpu.engine=1"),
+                    "gpu.engine is 1, but this GPU lacks what compute capability 9.0 has");
     command_refused(command("plan explain --device cuda --platform cuda --memory"),
                     "--platform, --memory and --device cuda do not go together");
     command_refused(command("plan explain --device cuda --device-name 'NVIDIA H200' --shape demo,dtype=q8"),
@@ -470,6 +493,7 @@ int main(void) {
         cmocka_unit_test(foreign_miss),
         cmocka_unit_test(unknown_tile),
         cmocka_unit_test(on_gpu),
+        cmocka_unit_test(on_gpu_80),
         cmocka_unit_test(on_gpu_switches),
         cmocka_unit_test(on_gpu_refused),
     };
