@@ -5,7 +5,7 @@
     python3 examples/torch_experts.py ./libcadre.so [libnvrtc.so.13 [folder to keep kernels in]]
 
 The layer runs in PyTorch's context, on PyTorch's current stream, on PyTorch's tensors; eagerly and inside torch.cuda.graph.
-It is compared with the same layer in PyTorch. Exit status 1: something differs.
+It is compared with the same layer in PyTorch. Exit status 1: something differs; 2: it could not run.
 """
 import ctypes as c
 import glob
@@ -139,15 +139,36 @@ def compare(torch, layer, weights, n):
     return fine
 
 
+def stop(line):
+    print(f"torch_experts: {line}", file=sys.stderr)
+    sys.exit(2)
+
+
+def open_torch():
+    try:
+        import torch
+    except ImportError as error:
+        stop(f"PyTorch is needed: {error}")
+    if not torch.cuda.is_available():
+        stop("PyTorch sees no GPU, one of compute capability 9.0 or 8.0 is needed")
+    return torch
+
+
+def open_cadre(path):
+    try:
+        return Cadre(path)
+    except (OSError, AttributeError) as error:
+        stop(f"cadre as a shared library is needed (the head of this file says how to make it): {error}")
+
+
 def main():
     if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    import torch
-
+        stop("expected ./libcadre.so (the head of this file says how to make it) [libnvrtc.so.13 [folder to keep kernels in]]")
+    torch = open_torch()
+    cadre = open_cadre(sys.argv[1])
     torch.manual_seed(1)
     torch.cuda.init()
     torch.zeros(1, device="cuda")  # now its context is current
-    cadre = Cadre(sys.argv[1])
     nvrtc = sys.argv[2] if len(sys.argv) > 2 else find_nvrtc(torch)
     if nvrtc:
         cadre.call("cadre_set", f"nvrtc={nvrtc}".encode())
@@ -164,4 +185,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except RuntimeError as error:
+        stop(error)

@@ -3,20 +3,19 @@ gpu-sweep.tsv, gpu-passes.tsv"""
 import collections
 import random
 import statistics
-import sys
+
+import samples
+
+TYPES = {"m": int, "us": float}
+MOE = "who shape routing m config touched floor_us us".split()
 
 
-def read_rows(path):
-    with open(path, encoding="utf-8") as lines:
-        return [line.rstrip("\n").split("\t") for line in lines if not line.startswith("#")]
-
-
-def sweep(rows):
+def sweep(head, rows):
     """A row for each configuration, a column for each m: medians."""
-    head, times = rows[0], collections.defaultdict(list)
-    labels = [i for i, name in enumerate(head) if name not in ("m", "us")]
-    for row in rows[1:]:
-        times[tuple(row[i] for i in labels), int(row[head.index("m")])].append(float(row[head.index("us")]))
+    times = collections.defaultdict(list)
+    labels = [i for i, name in enumerate(head) if name not in TYPES]
+    for row in rows:
+        times[tuple(row[i] for i in labels), row[head.index("m")]].append(row[head.index("us")])
     columns = sorted({m for _, m in times})
     print("| " + " | ".join([head[i] for i in labels] + [f"{m} tokens" for m in columns]) + " |")
     print("|--" * len(labels) + "|--:" * len(columns) + "|")
@@ -25,14 +24,18 @@ def sweep(rows):
         print("| " + " | ".join([*about, *(f"{statistics.median(v):.1f}" if v else "" for v in cells)]) + " |")
 
 
-def read(rows):
+def read(path, rows):
     """{(shape, routing): {m: {(who, config): [us]}}} and {(shape, routing, m): (touched, floor)} of cadre."""
     times = collections.defaultdict(lambda: collections.defaultdict(lambda: collections.defaultdict(list)))
     about = {}
-    for who, shape, routing, m, config, touched, floor, us in rows[1:]:
-        times[shape, routing][int(m)][who, config].append(float(us))
+    for who, shape, routing, m, config, touched, floor, us in rows:
+        times[shape, routing][m][who, config].append(us)
         if who == "cadre":
-            about[shape, routing, int(m)] = touched, floor
+            about[shape, routing, m] = touched, floor
+    for (shape, routing), by_m in times.items():
+        for m, arms in by_m.items():
+            if ("cadre", "policy") not in arms or len(arms) < 2:
+                samples.refuse(f"{path}: {shape}, {routing}, m = {m}: expected rows of cadre's policy and of another")
     return times, about
 
 
@@ -45,10 +48,16 @@ def interval(ours, theirs, rounds=2000):
 
 
 def main():
-    rows = read_rows(sys.argv[1])
-    if "set" in rows[0]:
-        return sweep(rows)
-    times, about = read(rows)
+    path, *more = samples.files("a file, such as docs/samples/gpu-moe.tsv")
+    if more:
+        samples.refuse(f"expected one file, found {more[0]} too")
+    (_, head), *rows = samples.read(path)
+    if head != MOE and not {"set", *TYPES} <= set(head):
+        samples.refuse(f"{path}: expected the columns {' '.join(MOE)}, or those of a sweep, with set, m and us")
+    rows = samples.typed(path, rows, [(name, TYPES.get(name, str)) for name in head])
+    if head != MOE:
+        return sweep(head, rows)
+    times, about = read(path, rows)
     for (shape, routing), by_m in times.items():
         print(f"\n{shape}, {routing} routing\n")
         print("| tokens | experts touched | floor, µs | cadre, µs | floor / time | vLLM, µs (better of its configs) | cadre / vLLM |")

@@ -8,21 +8,12 @@ the read bandwidth is probed before and after each turn. The ratio is that of th
 """
 import random
 import statistics
-import sys
 from collections import defaultdict
 
+import samples
+
 median = statistics.median
-
-
-def read(path):
-    rows = []
-    with open(path) as f:
-        for line in f:
-            if line.startswith("#"):
-                continue
-            arm, n, rnd, us, size, probe = line.rstrip("\n").split("\t")
-            rows.append((arm, int(n), int(rnd), float(us), float(size), float(probe)))
-    return rows
+COLUMNS = [("arm", str), ("tokens", int), ("round", int), ("us", float), ("bytes", float), ("GB/s", float)]
 
 
 def interval(ratios, draws=4000):
@@ -32,7 +23,8 @@ def interval(ratios, draws=4000):
 
 
 def report(path):
-    rows = read(path)
+    rows = samples.typed(path, samples.read(path), COLUMNS)
+    print(f"### {path}\n")
     arms = list(dict.fromkeys(r[0] for r in rows))
     by = defaultdict(lambda: defaultdict(list))  # (arm, n) -> round -> us
     size, probe = defaultdict(list), defaultdict(list)
@@ -59,6 +51,5 @@ def report(path):
     print()
 
 
-for name in sys.argv[1:]:
-    print(f"### {name}\n")
+for name in samples.files("files, such as docs/samples/moe-*.tsv"):
     report(name)

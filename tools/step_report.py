@@ -9,21 +9,19 @@ library only.
 """
 import random
 import statistics
-import sys
 from collections import defaultdict
 
+import samples
+
 median = statistics.median
+COLUMNS = [("run", str), ("arm", str), ("sequences", int), ("round", int), ("us", float), ("bytes", float), ("GB/s", float)]
 
 
 def read(path):
     """run -> [(arm, sequences, round, us, bytes, probe)], runs and arms in the order of the file."""
     runs = defaultdict(list)
-    with open(path) as f:
-        for line in f:
-            if line.startswith("#"):
-                continue
-            run, arm, n, rnd, us, size, probe = line.rstrip("\n").split("\t")
-            runs[run].append((arm, int(n), int(rnd), float(us), float(size), float(probe)))
+    for run, *row in samples.typed(path, samples.read(path), COLUMNS):
+        runs[run].append(tuple(row))
     return runs
 
 
@@ -69,7 +67,7 @@ def report(rows):
     print()
 
 
-for name in sys.argv[1:]:
+for name in samples.files("files, such as docs/samples/step-*.tsv"):
     for rows in read(name).values():
         print(f"### {name}\n")
         report(rows)

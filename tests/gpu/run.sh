@@ -16,6 +16,10 @@ if [ -n "$SANITIZER" ]; then
     under="$tool --tool $SANITIZER --error-exitcode 9 --report-api-errors no --print-limit 20"
     set -- few "$@"
 fi
+for name in $ONLY; do
+    [ ! -d "$build/gpu" ] || [ -x "$build/gpu/$name" ] && continue
+    echo "no GPU test is called '$name' (ONLY); there are: $(cd "$build/gpu" && echo *)" && exit 2
+done
 part=0
 case " ${ONLY:-moe} " in *" moe "*) ;; *) PARTS=0 ;; esac
 while [ $part -lt "${PARTS:-0}" ] && [ -z "$SANITIZER" ]; do
