@@ -22,9 +22,7 @@ def interval(ratios, draws=4000):
     return means[int(0.025 * draws)], means[int(0.975 * draws)]
 
 
-def report(path):
-    rows = samples.typed(path, samples.read(path), COLUMNS)
-    print(f"### {path}\n")
+def report(rows):
     arms = list(dict.fromkeys(r[0] for r in rows))
     by = defaultdict(lambda: defaultdict(list))  # (arm, n) -> round -> us
     size, probe = defaultdict(list), defaultdict(list)
@@ -51,5 +49,7 @@ def report(path):
     print()
 
 
-for name in samples.files("files, such as docs/samples/moe-*.tsv"):
-    report(name)
+names = samples.files("files, such as docs/samples/moe-*.tsv")
+for name, rows in [(name, samples.typed(name, samples.read(name), COLUMNS)) for name in names]:
+    print(f"### {name}\n")
+    report(rows)

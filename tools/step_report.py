@@ -67,7 +67,8 @@ def report(rows):
     print()
 
 
-for name in samples.files("files, such as docs/samples/step-*.tsv"):
-    for rows in read(name).values():
+names = samples.files("files, such as docs/samples/step-*.tsv")
+for name, runs in [(name, read(name)) for name in names]:
+    for rows in runs.values():
         print(f"### {name}\n")
         report(rows)
