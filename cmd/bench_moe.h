@@ -37,7 +37,8 @@ struct moe_bench {
     layers layers;
     probe probe; /* on the CPU */
     plan plan;   /* on the CPU */
-    const char *kernel, *numerics;
+    const char *kernel;
+    const char *numerics;                                                /* NULL: none yet */
     void (*put_plan)(json_out *o, const moe_bench *b, const moe_row *r); /* `plan` of a sample */
     double peak_gflops;                                                  /* 0: not measured */
     moe_row rows[MOE_ROWS];

@@ -306,7 +306,7 @@ cadre_err moe_bench_gpu(moe_bench *b, cadre_fail *why) {
     if (!g) return cadre_fail_set(why, CADRE_NOMEM, "out of memory for the bench");
     *g = (gpu_bench){.b = b, .gpu = b->device->gpu, .why = why};
     b->kernel = "experts_bf16_sm90";
-    b->numerics = "sm90-bf16-k16";
+    b->numerics = moe_gpu_numerics(dev_cuda_about(g->gpu));
     b->put_plan = put_plan;
     cadre_err err = prepare(g);
     if (!err) err = measure(g);

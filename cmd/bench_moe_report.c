@@ -199,7 +199,8 @@ void moe_bench_say(const moe_bench *b) {
     say_pair("routing", "%s, %d layers of random weights%s", b->routing.text, b->layers.count,
              b->layers.cold ? "" : ": too few to leave the cache");
     say_pair("device", "%s", cadre_device_name(b->device));
-    say_pair("kernel", "%s, numerics %s, switches %s", b->kernel, b->numerics, open_switches(switches));
+    say_pair("kernel", "%s, numerics %s, switches %s", b->kernel, b->numerics ? b->numerics : "none yet",
+             open_switches(switches));
     table_open(&t, "rrrrrrrrrll");
     for (int i = 0; i < 11; i++) table_cell(&t, "%s", head[i]);
     for (int i = 0; i < b->count; i++) say_row(&t, b, &b->rows[i]);

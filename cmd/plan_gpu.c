@@ -195,7 +195,7 @@ int plan_gpu_explain(const plan_opts *o, cadre_fail *why) {
         err = o->check ? plan_range(o->list, &lo, &hi, why)
                        : opts_numbers("--m", o->list, 1, 1 << 24, m, PLAN_LIST_MOST, &n, why);
     if (!err) err = find_gpu(&x, &traits, why);
-    if (!err && traits.major >= 9) x.numerics = "sm90-bf16-k16";
+    if (!err) x.numerics = moe_gpu_numerics(&traits);
     if (!err) err = moe_gpu_plan(&traits, &x.shape.desc, &x.plan, why);
     if (!err && o->check) err = plan_gpu_check(&x.plan, lo, hi, why);
     for (int i = 0; i < n && !err; i++) err = plan_gpu_check(&x.plan, m[i], m[i], why);

@@ -39,6 +39,10 @@ cadre_err moe_gpu_plan(const dev_cuda_traits *t, const cadre_moe_desc *desc, pla
     return err;
 }
 
+const char *moe_gpu_numerics(const dev_cuda_traits *t) {
+    return t->major >= 9 ? "sm90-bf16-k16" : NULL;
+}
+
 cadre_err moe_gpu_new(dev_cuda *gpu, const cadre_moe_desc *desc, const cadre_moe_weights *weights, moe_gpu **out,
                       cadre_fail *why) {
     const dev_cuda_traits *t = dev_cuda_about(gpu);

@@ -130,4 +130,6 @@ struct dev_cuda_traits;
 struct plan_gpu;
 cadre_err moe_gpu_plan(const struct dev_cuda_traits *gpu, const cadre_moe_desc *desc, struct plan_gpu *out,
                        cadre_fail *why);
+/* The numerics id of layers on such a GPU; NULL: none yet. */
+const char *moe_gpu_numerics(const struct dev_cuda_traits *gpu);
 #endif

@@ -19,7 +19,7 @@
     X(kc, 64, 256, "inputs of one stage")                                                                   \
     X(stages, 2, 16, "stages of a block's ring")                                                            \
     X(ahead, 1, 256, "KB of weights that a block asks for at a time")                                       \
-    X(told, 0, 2, "blocks wait for data; 2: for the router's choice too")                                   \
+    X(told, 0, 2, "0: blocks wait for counters; 1: for data; 2: for the router's choice too")               \
     X(router, 8, 48, "tokens that a cluster of the router takes at a time")                                 \
     X(engine, 0, 1, "what compute capability 9.0 has over 8.0: copy engine, clusters, wgmma")
 
