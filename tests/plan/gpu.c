@@ -76,8 +76,9 @@ static void is_compiled(const plan_gpu_key *key, const plan_gpu_row *row, const 
         snprintf(options, sizeof options, "-DTOKEN_TILES=%d -DWIDTHS=%d -DROOM=%d*1024", k->tokens / 8, k->widths,
                  k->room);
     else
-        snprintf(options, sizeof options, "-DTOKEN_TILES=%d -DWARPS=%d -DUP_TILES=%d -DDOWN_TILES=%d -DKC=%d -DSTAGES=%d",
-                 k->tokens / 8, k->warps, k->up, k->down, k->kc, k->stages);
+        snprintf(options, sizeof options,
+                 "-DTOKEN_TILES=%d -DWARPS=%d -DUP_TILES=%d -DDOWN_TILES=%d -DKC=%d -DSTAGES=%d", k->tokens / 8,
+                 k->warps, k->up, k->down, k->kc, k->stages);
     if (!compiled(text, shape, options)) fail_msg("no corner of %s has %s and %s", text, shape, options);
 }
 
