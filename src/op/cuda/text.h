@@ -13,6 +13,7 @@
 #define OP_CUDA_TEXTS(X)                              \
     X(op_exp_h, "exp.h")                              \
     X(op_cuda_common_cuh, "common.cuh")               \
+    X(op_cuda_instructions_cuh, "instructions.cuh")   \
     X(op_cuda_wgmma_cuh, "wgmma.cuh")                 \
     X(op_cuda_cluster_cuh, "cluster.cuh")             \
     X(op_cuda_experts_cuh, "experts.cuh")             \
