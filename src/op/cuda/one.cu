@@ -87,7 +87,7 @@ template <int DEPTH> DEVICE stream<DEPTH> open_stream(const experts_args &a, sha
     w.up = (const u8 *)a.w_up + ((size_t)max(up_id, 0) * UP_CHUNKS * UP_ROWS + up_tile) * CHUNK + lane * 16;
     w.down = (const u8 *)a.w_down + ((size_t)max(down_id, 0) * DOWN_CHUNKS * DOWN_ROWS + down_tile) * CHUNK + lane * 16;
     w.up_chunks = up_id < 0 ? 0 : UP_CHUNKS, w.chunks = w.up_chunks + (down_id < 0 ? 0 : DOWN_CHUNKS);
-    w.ring = shared_address(s.ring[warp * DEPTH]) + (u32)lane * 16;
+    w.ring = shared_address(s.ring) + (u32)(warp * DEPTH) * CHUNK + (u32)lane * 16; /* a warp with nothing to do may have none */
     w.policy = policy_evict_first();
     return w;
 }
