@@ -98,7 +98,19 @@ $(BUILD)/tests/dev/cuda $(BUILD)/tests/moe/api_gpu $(BUILD)/tests/moe/count $(BU
 # Tests see internals, and run with assertions on when the build defines CADRE_CHECKS.
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/internal.a
 	$(call say,LD)
-	$(Q)$(CC) $< $(BUILD)/internal.a -lcmocka $(LIBS) -o $@
+	$(Q)$(CC) $(filter %.o,$^) $(BUILD)/internal.a -lcmocka $(LIBS) -o $@
+
+# A device text on a CPU. The compiler is that of all else, with its C++ and without a C++ library. Of the warnings: threads
+# that have nothing of an array leave it as it is, and some arguments are for one activation.
+EMULATE := $(BUILD)/tests/op/emulate/emulate.o $(BUILD)/tests/op/emulate/one.o
+TEXT    := -std=c++17 -Wall -Wextra -Werror -Wno-unknown-pragmas -Wno-unused-parameter
+TEXT    += $(if $(findstring clang,$(CC)),-Wno-pass-failed -fno-sanitize=function,-Wno-maybe-uninitialized)
+TEXT    += -fno-exceptions -fno-rtti -fno-strict-aliasing -ffp-contract=off -fPIC -Itests/op/emulate -Isrc/op/cuda -Isrc/op -Isrc
+$(BUILD)/tests/op/one: $(EMULATE)
+$(BUILD)/%.o: %.cc
+	@mkdir -p $(@D)
+	$(call say,TEXT)
+	$(Q)$(CC) -x c++ $(SANITIZE) $(TEXT) $(CFLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/fuzz/%: tests/fuzz/%.c $(BUILD)/internal.a
 	@mkdir -p $(@D)
@@ -172,4 +184,4 @@ format:
 clean:
 	rm -rf $(BUILD)
 
--include $(SRC:%.c=$(BUILD)/%.d) $(CMDOBJ:.o=.d) $(TESTBIN:=.d) $(GPU:%.c=$(BUILD)/%.d)
+-include $(SRC:%.c=$(BUILD)/%.d) $(CMDOBJ:.o=.d) $(TESTBIN:=.d) $(EMULATE:.o=.d) $(GPU:%.c=$(BUILD)/%.d)

@@ -8,6 +8,8 @@ printf '#define PCRE2_CODE_UNIT_WIDTH 8\n#include <pcre2.h>\n' | ${CC:-cc} -E -x
 have utf8proc.h || need="$need libutf8proc-dev"
 printf '#include <stdarg.h>\n#include <stddef.h>\n#include <setjmp.h>\n#include <stdint.h>\n#include <cmocka.h>\n' |
     ${CC:-cc} -E -x c - >/dev/null 2>&1 || need="$need libcmocka-dev"
+# Tests compile device text as C++, by the same compiler; clang needs no more than itself.
+printf '#include <math.h>\n' | ${CC:-cc} -x c++ -c - -o /dev/null 2>/dev/null || need="$need g++"
 [ -z "$need" ] && exit 0
 line="apt-get install -y --no-install-recommends$need"
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
