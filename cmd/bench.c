@@ -221,7 +221,7 @@ static cadre_err make_passes(bench *b, cadre_fail *why) {
 static cadre_err make_probe(bench *b, cadre_fail *why) {
     cadre_device *device = b->m->device;
     b->gbps = NAN;
-    if (b->m->info.weight_bytes / 4 < (size_t)(device->l3 > 0 ? device->l3 : 0)) return CADRE_OK;
+    if (b->m->info.weight_bytes / 4 < dev_last_cache(device)) return CADRE_OK;
     size_t bytes = b->o->probe_mb ? (size_t)b->o->probe_mb << 20 : measure_probe_bytes(device);
     cadre_err err = probe_init(&b->probe, device, bytes, why);
     if (!err) b->gbps = probe_gbps(&b->probe);

@@ -24,12 +24,12 @@ enum { GPU_LEAST = 8, GPU_CACHES = 16 };
 
 /* Where the layers live. */
 typedef struct place {
-    double cache, memory; /* bytes: 0: unknown; free */
+    double cache, memory; /* bytes: of the last cache; free */
 } place;
 
 static cadre_err place_of(const cadre_device *device, place *p, cadre_fail *why) {
     size_t has, all;
-    *p = (place){device->l3 > 0 ? (double)device->l3 : 0, (double)dev_memory_available()};
+    *p = (place){(double)dev_last_cache(device), (double)dev_memory_available()};
     if (!device->gpu) return CADRE_OK;
     cadre_err err = dev_cuda_memory(device->gpu, &has, &all, why);
     if (!err) *p = (place){(double)dev_cuda_about(device->gpu)->l2, (double)has};
@@ -37,9 +37,8 @@ static cadre_err place_of(const cadre_device *device, place *p, cadre_fail *why)
 }
 
 static int choose_count(const place *p, bool gpu, const cadre_moe_desc *d, double touched) {
-    enum { MOST = 2048, UNKNOWN_CACHE = 32 << 20 };
-    double cache = p->cache > 0 ? p->cache : UNKNOWN_CACHE;
-    double want = ceil((gpu ? GPU_CACHES : 4) * cache / touched), fit = floor(0.5 * p->memory / layer_bytes(d));
+    enum { MOST = 2048 };
+    double want = ceil((gpu ? GPU_CACHES : 4) * p->cache / touched), fit = floor(0.5 * p->memory / layer_bytes(d));
     if (gpu && want < GPU_LEAST) want = GPU_LEAST;
     double n = want < fit ? want : fit;
     return n < 1 ? 1 : n > MOST ? MOST : (int)n;
@@ -145,7 +144,7 @@ cadre_err layers_init(layers *l, cadre_device *device, const cadre_moe_desc *des
     if (l->desc.max_tokens < all) l->desc.max_tokens = all;
     l->count = count ? count : choose_count(&where, device->gpu, desc, touched);
     l->step_bytes = touched * l->count;
-    l->cold = where.cache <= 0 || l->step_bytes >= 3.0 * where.cache;
+    l->cold = l->step_bytes >= 3.0 * where.cache;
     l->moe = mem_new_array((size_t)l->count, sizeof *l->moe);
     l->scratch = mem_new_array((size_t)l->count, sizeof *l->scratch);
     s = (source){0};

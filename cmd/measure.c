@@ -13,7 +13,7 @@ static void fill(void *ctx, team *t) {
 }
 
 size_t measure_probe_bytes(const cadre_device *device) {
-    size_t least = (size_t)1 << 30, caches = 16 * (size_t)(device->l3 > 0 ? device->l3 : 0);
+    size_t least = (size_t)1 << 30, caches = 16 * dev_last_cache(device);
     size_t bytes = caches > least ? caches : least, room = (size_t)(dev_memory_available() / 4);
     return bytes < room ? bytes : room;
 }

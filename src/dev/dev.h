@@ -23,6 +23,12 @@ struct cadre_device {
     char name[160];
 };
 
+/* Bytes of the last cache: 32 MiB where the system does not say (a container without /sys), so that nobody takes a
+ * cache for memory there. */
+static inline size_t dev_last_cache(const cadre_device *device) {
+    return device->l3 > 0 ? (size_t)device->l3 : (size_t)32 << 20;
+}
+
 /* What cadre_profile_new makes: rows, and on a GPU the events that they are made from (dev/cuda.h). */
 struct cadre_profile {
     profiler rows;

@@ -79,6 +79,18 @@ static void features(void **state) {
 #endif
 }
 
+/* Without /sys no size is known, and the smallest models must not seem to come from memory. */
+static void unknown_cache(void **state) {
+    (void)state;
+    cadre_device *device;
+    assert_int_equal(cadre_device_open(&(cadre_device_options){.threads = 1}, &device, NULL), CADRE_OK);
+    long l3 = device->l3;
+    if (l3 > 0) assert_int_equal(dev_last_cache(device), l3);
+    device->l3 = 0;
+    assert_int_equal(dev_last_cache(device), 32 << 20);
+    cadre_device_close(device);
+}
+
 /* Field reports P02 and P03: a CPU without AVX-512, without AVX2, without AVX, or under a system that does not save the
  * wide registers, gets a lower set, never an instruction it lacks; and where nothing is left, a line tells. */
 static void masked(void **state) {
@@ -182,8 +194,9 @@ static void memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(opening), cmocka_unit_test(refusals), cmocka_unit_test(features),  cmocka_unit_test(choice),
-        cmocka_unit_test(masked),  cmocka_unit_test(memory),   cmocka_unit_test(said_once), cmocka_unit_test(pair),
+        cmocka_unit_test(opening),       cmocka_unit_test(refusals),  cmocka_unit_test(features),
+        cmocka_unit_test(unknown_cache), cmocka_unit_test(choice),    cmocka_unit_test(masked),
+        cmocka_unit_test(memory),        cmocka_unit_test(said_once), cmocka_unit_test(pair),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
