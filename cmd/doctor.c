@@ -50,7 +50,6 @@ typedef struct proof {
 typedef struct doctor {
     const doctor_opts *o;
     cadre_device *device, *gpu; /* gpu: the one that --device names, or whose kernels are proven */
-    int ordinal;                /* of the GPU that --device names, or DEV_CPU */
     dev_ceiling ceiling;
     bool measured;
     uint64_t memory;
@@ -103,7 +102,7 @@ static void look(doctor *d) {
     look_at_huge_pages(d);
     look_at_isa(d);
     if (!d->has_demo) miss(d, "the demo model: run from the source tree, or make install");
-    doctor_cuda_look(&d->cuda, d->ordinal == DEV_CPU ? 0 : d->ordinal, !d->o->quick);
+    doctor_cuda_look(&d->cuda, d->gpu ? d->gpu->gpu : NULL, !d->o->quick);
     miss(d, doctor_cuda_no_driver(&d->cuda));
     miss(d, doctor_cuda_no_nvrtc(&d->cuda));
 }
@@ -216,7 +215,7 @@ static void prove_gpu(doctor *d) {
 }
 
 static cadre_err prove(doctor *d, cadre_fail *why) {
-    bool named = d->o->common.device != NULL, cpu = d->ordinal == DEV_CPU;
+    bool named = d->o->common.device != NULL, cpu = !d->gpu;
     cadre_err err = CADRE_OK;
     if (cpu) prove_pairs(d);
     if (!named || !cpu) prove_gpu(d);
@@ -478,9 +477,10 @@ static void say_report(const doctor *d) {
 /* The CPU, and a GPU that is named, which must be there. */
 static cadre_err open_devices(doctor *d, cadre_fail *why) {
     opts_common own = d->o->common;
+    int gpu;
     own.device = NULL;
-    cadre_err err = open_where(&d->o->common, &d->ordinal, why);
-    if (!err && d->ordinal != DEV_CPU) err = open_device(&d->o->common, &d->gpu, why);
+    cadre_err err = open_where(&d->o->common, &gpu, why);
+    if (!err && gpu != DEV_CPU) err = open_device(&d->o->common, &d->gpu, why);
     return err ? err : open_device(&own, &d->device, why);
 }
 

@@ -20,13 +20,13 @@ static cadre_err measure(dev_cuda *gpu, doctor_cuda *d) {
     return err;
 }
 
-void doctor_cuda_look(doctor_cuda *d, int ordinal, bool open) {
-    dev_cuda *gpu = NULL;
-    *d = (doctor_cuda){.ordinal = ordinal};
+void doctor_cuda_look(doctor_cuda *d, dev_cuda *named, bool open) {
+    dev_cuda *gpu = named;
+    *d = (doctor_cuda){.ordinal = named ? dev_cuda_about(named)->ordinal : 0};
     dev_cuda_look(&d->status);
-    if (!open || !d->status.devices || dev_cuda_open(ordinal, &gpu, &d->why)) return;
+    if (!open || !d->status.devices || (!named && dev_cuda_open(0, &gpu, &d->why))) return;
     measure(gpu, d);
-    dev_cuda_close(gpu);
+    if (!named) dev_cuda_close(gpu);
 }
 
 const char *doctor_cuda_no_driver(const doctor_cuda *d) {

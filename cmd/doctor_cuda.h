@@ -15,8 +15,9 @@ typedef struct doctor_cuda {
     cadre_fail why; /* what kept the GPU from being opened or measured */
 } doctor_cuda;
 
-/* measure: open the GPU, if there is one, and measure it. A GPU that fails is told about, it ends nothing. */
-void doctor_cuda_look(doctor_cuda *d, int ordinal, bool measure);
+/* named: the GPU to look at, which is open; NULL: the first, if there is one, opened to measure it. A GPU that fails is
+ * told about, it ends nothing. */
+void doctor_cuda_look(doctor_cuda *d, dev_cuda *named, bool measure);
 void doctor_cuda_say(const doctor_cuda *d);
 void doctor_cuda_put(const doctor_cuda *d, json_out *o);
 /* Lines for the list of what is missing; NULL: nothing is. A machine without a GPU needs neither, but what a switch
