@@ -10,6 +10,7 @@
 #include "op/cuda/args.h"
 #include "plan/gpu.h"
 #include "probe.h"
+#include "test.h"
 
 enum { FEW = 8 /* tokens of a launch that tells */, TOLD_EMPTY = -2, GUARD = 64 /* bytes */ };
 static const float limit = 0.7f;
@@ -274,10 +275,8 @@ static void outputs(void **state) {
 
 static void ahead(int kb) {
     char text[32];
-    cadre_fail why = {0};
-    cadre_err err;
     snprintf(text, sizeof text, "gpu.ahead=%d", kb);
-    if (!plan_gpu_set(text, &err, &why) || err) fail_msg("%s: %s", text, why.text);
+    set_switch(text);
 }
 
 /* Each case is compiled as the plan would have it, and the plan would take one.cu. */

@@ -24,7 +24,7 @@ static plan_gpu_key key_of(int d, int f, int e, int k, cadre_act act) {
 /* What the text asserts and takes for granted, of both kinds of block. */
 static void holds(const plan_gpu_key *key, const plan_gpu_row *row) {
     plan_gpu_share s = plan_gpu_one(key, row);
-    int tiles = (key->d + 15) / 16, ups = key->k * cuda_up_tiles(key->f, key->act != CADRE_RELU2);
+    int tiles = cuda_tiles(key->d), ups = key->k * cuda_up_tiles(key->f, key->act != CADRE_RELU2);
     int each = ONE_EACH(ups, key->sms), others = ONE_WARPS(each, s.downs - 1, key->k);
     bool dealt = each * key->sms >= ups && s.downs * key->sms >= tiles && (s.downs - 1) * key->sms < tiles;
     bool warps = s.warps >= each && s.warps >= s.downs * key->k && s.warps <= 16 && others <= s.warps;
